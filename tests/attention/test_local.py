@@ -3,7 +3,17 @@
 import pytest
 import torch
 
-from regard.attention import Additive, Coverage, Dot, General, LocalMonotonic, LocalPredictive, LocalState, Sigmoid, Sparsemax
+from regard.attention import (
+    Additive,
+    Coverage,
+    Dot,
+    General,
+    LocalMonotonic,
+    LocalPredictive,
+    PositionState,
+    Sigmoid,
+    Sparsemax,
+)
 from regard.errors import ConfigError, ShapeError
 
 
@@ -70,4 +80,4 @@ def test_a_state_of_another_batch_is_refused(unchecked):
     attention = LocalMonotonic(5)
     memory = attention.prepare(torch.zeros(2, 7, 5))
     with pytest.raises(ShapeError, match=r"state.position has shape \(1\), expected \(B\) = \(2\)"):
-        attention.attend(torch.zeros(2, 1, 5), memory, LocalState(torch.tensor([3])))
+        attention.attend(torch.zeros(2, 1, 5), memory, PositionState(torch.tensor([3])))

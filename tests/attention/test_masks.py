@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.attention import causal_mask, masked_softmax, padding_mask, window_mask
+from regard.attention import causal_mask, masked_softmax, padding_mask, window_mask, zero_masked
 from regard.attention.masks import Masks, resolve_masks
 from regard.errors import ShapeError
 
@@ -47,7 +47,7 @@ def test_a_mask_of_numbers_is_refused_with_the_way_to_convert_it(unchecked):
     with pytest.raises(
         ShapeError, match=r"key_mask is int64, expected a boolean mask.*key_mask.bool\(\).*key_mask == 0.*~key_mask"
     ):
-        resolve_masks(torch.ones(2, 3, dtype=torch.long), None, batch=2, queries=1, keys=3)
+        zero_masked(torch.ones(2, 3, 1), torch.ones(2, 3, dtype=torch.long))
     with pytest.raises(ShapeError, match="mask is float32, expected a boolean mask"):
         masked_softmax(torch.zeros(2, 3), torch.ones(2, 3))
 

@@ -9,7 +9,6 @@ from torch import nn
 from regard.attention import (
     ALiBi,
     MultiHead,
-    OutputGate,
     RelativeBias,
     Rotary,
     SelfAttention,
@@ -213,24 +212,6 @@ def test_it_equals_pytorchs_module(options, mask, need_weights):
     torch.testing.assert_close(out.context, order(context), rtol=0, atol=1e-6)
     if need_weights:
         torch.testing.assert_close(out.weights, weights, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_to_pytorchs_module_and_back(options):
-    options = {"batch_first": True} | options
-    first = filled(nn.MultiheadAttention(D, H, dropout=0.25, **options)).eval()
-    second = MultiHead.from_torch(first).to_torch(batch_first=options["batch_first"])
-    assert first.state_dict().keys() == second.state_dict().keys()
-    assert all(torch.equal(x, second.state_dict()[name]) for name, x in first.state_dict().items())
-    assert (second.dropout, second.batch_first, second.training) == (0.25, first.batch_first, False)
-    assert second.out_proj.weight.data_ptr() != first.out_proj.weight.data_ptr()
-
-
-def test_what_pytorchs_module_cannot_do_is_refused():
-    with pytest.raises(ConfigError, match=r"has no counterpart of modifiers; convert"):
-        MultiHead(D, num_heads=H, modifiers=[OutputGate()]).to_torch()
-    with pytest.raises(ConfigError, match=r"has no counterpart of num_kv_heads, causal, positions; convert"):
-        MultiHead(D, num_heads=H, num_kv_heads=1, causal=True, positions=Rotary()).to_torch()
 
 
 class Doubled(nn.Module):

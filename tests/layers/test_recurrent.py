@@ -206,19 +206,6 @@ def test_every_layer_of_pytorchs_module_is_taken(kind: type[nn.RNNBase], bidirec
     assert first.weight_ih.data_ptr() != theirs.weight_ih_l0.data_ptr()
 
 
-@pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_to_pytorchs_module_and_back(cell: str, bidirectional: bool) -> None:
-    ours, theirs = pair(cell, bidirectional, torch.float64)
-    made = ours.to_torch()
-    assert type(made) is type(theirs)
-    assert made.state_dict().keys() == theirs.state_dict().keys()
-    assert all(torch.equal(x, theirs.state_dict()[name]) for name, x in made.state_dict().items())
-    back = RecurrentLayer.from_torch(made)
-    assert all(torch.equal(x, ours.state_dict()[name]) for name, x in back.state_dict().items())
-    assert not ours.to_torch(batch_first=False).batch_first
-
-
 def test_what_has_no_counterpart_is_refused() -> None:
     for module, options, message in (
         (nn.RNN(3, 4), {}, r"from_torch\(RNN\(3, 4\), layer=0\): expected an nn.LSTM or nn.GRU that has this layer"),

@@ -7,7 +7,7 @@ import torch
 from quick import quick
 from torch import Tensor, nn
 
-from regard.attention import Attention, HardMonotonicState, ScoredAttention, SoftMonotonicState
+from regard.attention import Attention, HistoryState, PositionState, ScoredAttention
 from regard.config import (
     AttentionConfig,
     BahdanauDecoderConfig,
@@ -218,9 +218,9 @@ def test_a_mechanism_of_the_users_own_by_its_module_and_its_config_alone(decoder
 
 
 @pytest.mark.parametrize(("config", "soft", "hard"), [
-    (MonotonicConfig(), SoftMonotonicState, HardMonotonicState),
-    (MoChAConfig(chunk_size=2), SoftMonotonicState, HardMonotonicState),
-    (MonotonicConfig(decoding="soft"), SoftMonotonicState, SoftMonotonicState),
+    (MonotonicConfig(), HistoryState, PositionState),
+    (MoChAConfig(chunk_size=2), HistoryState, PositionState),
+    (MonotonicConfig(decoding="soft"), HistoryState, HistoryState),
 ], ids=["monotonic", "mocha", "soft"])  # fmt: skip
 def test_monotonic_mechanisms_train_softly_and_decode_by_their_hard_form(config, soft, hard):
     attention = config.build(query_size=4, key_size=4)
@@ -228,7 +228,7 @@ def test_monotonic_mechanisms_train_softly_and_decode_by_their_hard_form(config,
     assert type(attention.train().attend(query, memory)[1]) is soft
     out, state = attention.eval().attend(query, memory)
     assert type(state) is hard
-    if hard is HardMonotonicState and isinstance(config, MonotonicConfig):
+    if hard is PositionState and isinstance(config, MonotonicConfig):
         assert set(out.weights.flatten().tolist()) <= {0.0, 1.0}
 
 

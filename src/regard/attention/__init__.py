@@ -52,25 +52,22 @@ from regard.attention.normalizers.sparse import Entmax15 as Entmax15
 from regard.attention.normalizers.sparse import Sparsemax as Sparsemax
 from regard.attention.ordered.coverage import Coverage as Coverage
 from regard.attention.ordered.coverage import FertilityCoverage as FertilityCoverage
-from regard.attention.ordered.coverage import FertilityMemory as FertilityMemory
 from regard.attention.ordered.coverage import coverage_loss as coverage_loss
 from regard.attention.ordered.history import HistoryAttention as HistoryAttention
-from regard.attention.ordered.history import HistoryState as HistoryState
 from regard.attention.ordered.local import LocalMonotonic as LocalMonotonic
 from regard.attention.ordered.local import LocalPredictive as LocalPredictive
-from regard.attention.ordered.local import LocalState as LocalState
 from regard.attention.ordered.location import LocationSensitive as LocationSensitive
 from regard.attention.ordered.mocha import ChunkMemory as ChunkMemory
 from regard.attention.ordered.mocha import HardMoChA as HardMoChA
 from regard.attention.ordered.mocha import MoChA as MoChA
 from regard.attention.ordered.mocha import expected_chunks as expected_chunks
 from regard.attention.ordered.monotonic import HardMonotonic as HardMonotonic
-from regard.attention.ordered.monotonic import HardMonotonicState as HardMonotonicState
 from regard.attention.ordered.monotonic import MonotonicAttention as MonotonicAttention
 from regard.attention.ordered.monotonic import SoftMonotonic as SoftMonotonic
-from regard.attention.ordered.monotonic import SoftMonotonicState as SoftMonotonicState
 from regard.attention.ordered.monotonic import expected_alignments as expected_alignments
 from regard.attention.ordered.monotonic import stopping_points as stopping_points
+from regard.attention.ordered.states import HistoryState as HistoryState
+from regard.attention.ordered.states import PositionState as PositionState
 from regard.attention.pooling import AdditivePooling as AdditivePooling
 from regard.attention.pooling import AttentionPooling as AttentionPooling
 from regard.attention.pooling import MeanPooling as MeanPooling
@@ -90,7 +87,7 @@ from regard.attention.scores.linear import LinearConcat as LinearConcat
 from regard.attention.scores.products import Dot as Dot
 from regard.attention.scores.products import General as General
 from regard.attention.scores.products import ScaledDot as ScaledDot
-from regard.attention.scores.self_attention import SelfAttention as SelfAttention
+from regard.attention.scores.products import SelfAttention as SelfAttention
 from regard.attention.scores.trilinear import Trilinear as Trilinear
 
 __all__ = sorted(name for name, value in globals().items() if getattr(value, "__module__", "").startswith("regard.attention."))

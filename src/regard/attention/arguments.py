@@ -196,21 +196,11 @@ def check_number(
     return number
 
 
-def check_finite(called: str, name: str, number: float) -> None:
-    """Raise an error if an argument is not a finite number; see `check_number`."""
-    check_number(called, name, number)
-
-
 def check_flag(called: str, name: str, flag: bool) -> bool:
     """Return an argument; raise an error if it is neither True nor False."""
     if not isinstance(flag, bool):
         raise ConfigError(f"{called}({name}={_shown(flag)}): {name} must be True or False")
     return flag
-
-
-def check_dropout(called: str, dropout: float) -> float:
-    """Return a dropout probability; raise an error if it is not a number with 0 ≤ dropout < 1; see `check_number`."""
-    return check_number(called, "dropout", dropout, least=0, below=1)
 
 
 def check_scale(called: str, scale: float | None, *, default: float) -> float:

@@ -7,11 +7,10 @@ boolean, and True means "may attend". A query that may not attend to any key get
 gradients. A mechanism stores nothing between calls; if it has a state, `attend` returns the state for the next call.
 """
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Never, Self, TypeVar
+from typing import Any, Never, Self, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,7 +19,7 @@ from torch import Tensor
 from regard.attention.arguments import CheckedModule, check_tensor, refuse_call
 from regard.attention.capabilities import Observable, Reweight
 from regard.attention.masks import KeyMask
-from regard.errors import ArgumentError, ShapeError
+from regard.errors import ShapeError
 
 T = TypeVar("T")
 
@@ -138,14 +137,6 @@ class Attention(Observable, CheckedModule, ABC):
     key_size: int
     """Dk, width of the keys; values may have any width unless a class says otherwise."""
 
-    known_arguments: ClassVar[frozenset[str]] = frozenset()
-    """Names of the arguments of `prepare` and `attend`."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Record the names of the arguments of `prepare` and `attend`."""
-        super().__init_subclass__(**kwargs)
-        cls.known_arguments = frozenset(n for f in (cls.prepare, cls.attend) for n in inspect.signature(f).parameters)
-
     def context_size(self, value_size: int) -> int:
         """Return the width of the context for values of a given width; both are equal unless the mechanism projects values."""
         return value_size
@@ -244,6 +235,7 @@ class Attention(Observable, CheckedModule, ABC):
             ShapeError: If the sizes of an axis or of a mask do not match, a mask is not boolean, or a value is given without a
                 key.
             ArgumentError: If an argument is unknown or is not a tensor.
+            TypeError: If this mechanism has no such argument.
         """
         if further or others:
             refuse_call(type(self).__name__, further, others, _ARGUMENTS, _BY_POSITION)
@@ -260,11 +252,12 @@ class Attention(Observable, CheckedModule, ABC):
         if key is query and value is None and query_positions is None and key_positions is None:
             memory = self.prepare_self(query, key_mask=key_mask)
         else:
-            placed = {} if key_positions is None else self._options(key_positions=key_positions)
+            placed: dict[str, Any] = {} if key_positions is None else {"key_positions": key_positions}
             memory = self.prepare(key, value, key_mask=key_mask, **placed)
         options: dict[str, Any] = {"attn_mask": attn_mask, "reweight": reweight, "need_weights": need_weights}
-        if score_bias is not None or query_positions is not None:
-            options |= self._options(score_bias=score_bias, query_positions=query_positions)
+        # A class whose `attend` has no such argument refuses it.
+        options |= {} if score_bias is None else {"score_bias": score_bias}
+        options |= {} if query_positions is None else {"query_positions": query_positions}
         return self.attend(query, memory, **options)[0]
 
     def prepare_self(self, x: Float[Tensor, "B T D"], *, key_mask: Bool[Tensor, "B T"] | KeyMask | None = None) -> Memory:
@@ -274,18 +267,6 @@ class Attention(Observable, CheckedModule, ABC):
         """
         assert not isinstance(key_mask, KeyMask)
         return self.prepare(x, key_mask=key_mask)
-
-    def _options(self, **arguments: Tensor | None) -> dict[str, Any]:
-        """Return the arguments that are not None.
-
-        Raises:
-            ArgumentError: If neither `prepare` nor `attend` of this class has such an argument.
-        """
-        options = {name: tensor for name, tensor in arguments.items() if tensor is not None}
-        for name in options.keys() - self.known_arguments:
-            called = type(self).__name__
-            raise ArgumentError(f"{called} got {name}, but its prepare and attend have no argument {name!r}; leave it out")
-        return options
 
     def _check_self_attention(self, query: object, value: object) -> None:
         called = type(self).__name__

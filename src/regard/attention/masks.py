@@ -35,6 +35,8 @@ class Masks(NamedTuple):
     """Finite numbers to add to the scores, in at least float32, so that a large bias does not overflow; None for no bias."""
     empty: Bool[Tensor, "..."] | None = None
     """True for rows without an allowed key, with an axis of 1 for the keys; None if there is no such row."""
+    by_query: bool = False
+    """Whether the call had an `attn_mask`, so that the queries may see any keys."""
 
     @property
     def allowed(self) -> Bool[Tensor, "..."] | None:
@@ -49,8 +51,8 @@ class Masks(NamedTuple):
 
     def row(self, query: int) -> "Masks":
         """Return the masks of one query; an axis of 1 applies to all queries."""
-        rows = (x if x is None or x.shape[-2] == 1 else x[..., query : query + 1, :] for x in self)
-        return Masks(*rows)
+        mask, bias, empty = (x if x is None or x.shape[-2] == 1 else x[..., query : query + 1, :] for x in self[:3])
+        return Masks(mask, bias, empty)
 
 
 NO_MASKS = Masks()
@@ -88,12 +90,12 @@ def resolve_masks(
     own: Bool[Tensor, "..."] | None = None,
     added: int = 0,
 ) -> Masks:
-    """Check the masks and the bias of a call, and resolve them to one mask, one bias, and the rows that are empty.
+    """Check the mask and the bias of a call, and resolve all masks to one mask, one bias, and the rows that are empty.
 
     A query may attend to a key where all masks are True and the bias is not −∞.
 
     Args:
-        key_mask: (B,K), True where a key exists; None if all exist.
+        key_mask: (B,K), True where a key exists; None if all exist. `zero_masked` has checked it.
         attn_mask: (Q,K) or (B,Q,K), or (B,H,Q,K) for a mechanism with heads; an axis of size 1 is broadcast, but K must match.
             Without heads, (B,1,Q,K) is accepted too.
         score_bias: Numbers to add to the scores, in any shape that `attn_mask` may have; None for no bias.
@@ -109,7 +111,6 @@ def resolve_masks(
     """
     mask = bias = None
     if key_mask is not None:
-        _check_key_mask(key_mask, batch, keys)
         mask = key_mask.unsqueeze(1) if heads is None else key_mask.view(batch, 1, 1, keys)
     if attn_mask is not None:
         attn_mask = _with_axes_of_scores("attn_mask", attn_mask, batch, queries, keys, heads)
@@ -125,7 +126,8 @@ def resolve_masks(
         mask = own if mask is None else own & mask
     if added:
         bias, mask = (None if x is None else functional.pad(x, (0, added), value=x.dtype == torch.bool) for x in (bias, mask))
-    return _open_empty_rows(mask, bias) if mask is not None and may_be_empty else Masks(mask, bias)
+    masks = _open_empty_rows(mask, bias) if mask is not None and may_be_empty else Masks(mask, bias)
+    return masks if attn_mask is None else masks._replace(by_query=True)
 
 
 def _open_empty_rows(mask: Bool[Tensor, "..."], bias: Tensor | None) -> Masks:

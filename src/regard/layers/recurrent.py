@@ -122,21 +122,6 @@ class RecurrentLayer(nn.Module):
                     direction.zero_() if theirs is None else direction.copy_(theirs)
         return made.train(module.training)
 
-    def to_torch(self, *, batch_first: bool = True) -> nn.LSTM | nn.GRU:
-        """Build an `nn.LSTM` or `nn.GRU` with a copy of the weights.
-
-        Args:
-            batch_first: If True, its tensors are (B,S,D), else (S,B,D).
-        """
-        kind = nn.LSTM if self.num_gates == NUM_GATES["lstm"] else nn.GRU
-        both = self.num_directions == 2
-        made = kind(self.input_size, self.hidden_size, batch_first=batch_first, bidirectional=both).to(self.weight_ih)
-        with torch.no_grad():
-            for name, ours in self.named_parameters():
-                for direction, suffix in zip(ours, _SUFFIXES, strict=False):
-                    getattr(made, f"{name}_l0{suffix}").copy_(direction)
-        return made.train(self.training)
-
     def extra_repr(self) -> str:
         """Return the sizes, the cell and the directions, for `print`."""
         cell = "lstm" if self.num_gates == NUM_GATES["lstm"] else "gru"

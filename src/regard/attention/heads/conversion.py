@@ -1,15 +1,12 @@
-"""Conversion between `nn.MultiheadAttention` and `MultiHead`, which have the same parameters under different names."""
+"""Conversion of an `nn.MultiheadAttention` to a `MultiHead`, which has the same parameters under different names."""
 
 from collections.abc import MutableMapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_instance
-from regard.attention.capabilities import is_exactly
 from regard.attention.heads.modifiers import AddedKeys
-from regard.attention.normalizers.softmax import Softmax
 from regard.errors import ConfigError
 
 _PARTS = ("query", "key", "value")
@@ -59,47 +56,3 @@ def build_from_torch(cls: Any, module: nn.MultiheadAttention) -> Any:
     )
     made.load_state_dict(module.state_dict())
     return made.train(module.training)
-
-
-def build_torch(attention: Any, *, batch_first: bool) -> nn.MultiheadAttention:
-    """Build an `nn.MultiheadAttention` from a `MultiHead`; see `MultiHead.to_torch`."""
-    added = next((each for each in attention.modifiers if isinstance(each, AddedKeys)), None)
-    extra = {
-        "num_kv_heads": attention.num_kv_heads < attention.num_heads,
-        "causal": attention.causal,
-        "window": attention.window is not None,
-        "positions": attention.positions is not None,
-        "scale": attention.scale is not None,
-        "normalizer": not is_exactly(attention.normalizer, Softmax),
-        "head_size": attention.head_size * attention.num_heads != attention.size,
-        "output_size": attention.output_size != attention.size,
-        "modifiers": len(attention.modifiers) > (added is not None),
-    }
-    if any(extra.values()):
-        names = ", ".join(name for name, is_set in extra.items() if is_set)
-        raise ConfigError(
-            f"MultiHead.to_torch: nn.MultiheadAttention has no counterpart of {names}; convert a MultiHead built without "
-            "these options (causal and window can be given as the attn_mask of each call)"
-        )
-    ours = attention.state_dict()
-    made = nn.MultiheadAttention(
-        attention.query_size,
-        attention.num_heads,
-        dropout=attention.dropout,
-        bias="query_projection.bias" in ours,
-        kdim=attention.key_size,
-        vdim=attention.value_size,
-        batch_first=batch_first,
-        add_bias_kv=added is not None and added.learned,
-        add_zero_attn=added is not None and added.zero,
-        device=attention.output_projection.weight.device,
-        dtype=attention.output_projection.weight.dtype,
-    )
-    state = {theirs: ours[name] for name, theirs in _RENAMED.items() if name in ours}
-    for kind in ("weight", "bias"):
-        if getattr(made, f"in_proj_{kind}") is not None:
-            state[f"in_proj_{kind}"] = torch.cat([ours[f"{part}_projection.{kind}"] for part in _PARTS])
-    if made.bias_k is not None:
-        state |= {f"bias_{part[0]}": ours[f"modifiers.0.added_{part}"].view(1, 1, -1) for part in ("key", "value")}
-    made.load_state_dict({name: state[name] for name in made.state_dict()})
-    return made.train(attention.training)

@@ -19,11 +19,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_dropout, check_flag, check_heads, check_instance, check_scale, check_window
+from regard.attention.arguments import check_flag, check_heads, check_instance, check_number, check_scale, check_window
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, is_exactly, reweighted
 from regard.attention.heads.attend import attend, is_joint, join_heads, join_maps, split_heads
-from regard.attention.heads.conversion import build_from_torch, build_torch, rename_from_torch
+from regard.attention.heads.conversion import build_from_torch, rename_from_torch
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.modifiers import HeadModifier
 from regard.attention.heads.positions import RelativePositions
@@ -31,7 +31,7 @@ from regard.attention.learned import start_linear
 from regard.attention.masks import NO_MASKS, KeyMask, Masks, causal_mask, resolve_masks, window_mask, zero_masked, zero_rows
 from regard.attention.normalizers.base import build_normalizer, keeps_order
 from regard.attention.normalizers.softmax import Softmax
-from regard.errors import ConfigError, RequestError, ShapeError
+from regard.errors import ConfigError, RequestError
 from regard.shapes import check_shape
 
 
@@ -146,7 +146,7 @@ class MultiHead(Attention):
         self.num_heads, self.num_kv_heads = num_heads, num_heads if num_kv_heads is None else num_kv_heads
         widths = {"key_size": self.key_size, "value_size": self.value_size, "output_size": self.output_size}
         check_heads(called, size, num_heads, self.num_kv_heads, head_size, **widths)
-        check_dropout(called, dropout)
+        check_number(called, "dropout", dropout, least=0, below=1)
         check_window(called, window)
         check_flag(called, "bias", bias)
         check_flag(called, "causal", causal)
@@ -220,9 +220,8 @@ class MultiHead(Attention):
         gates: Float[Tensor, "B H K X"] | None = None,
     ) -> HeadMemory:
         """Return the memory of projected keys and values."""
-        if self.modifies:
-            for modifier in self.modifiers:
-                heads = modifier.key(heads)
+        for modifier in self.modifiers if self.modifies else ():
+            heads = modifier.key(heads)
         exists, hidden = key_mask if isinstance(key_mask, KeyMask) else (key_mask, None)
         if hidden is not None and hidden.dtype != heads.dtype:  # packed maps widen their results
             hidden = hidden.to(heads.dtype)
@@ -265,72 +264,70 @@ class MultiHead(Attention):
         `key_positions`, and only then. The state holds the keys and values of earlier calls.
         """
         assert isinstance(memory, HeadMemory)
-        batch, bias, added, shape = memory.key.shape[0], None, 0, query.shape
+        batch, shape, heads, bias = memory.key.shape[0], query.shape, memory.query, None
         if len(shape) != 3 or shape[0] != batch or shape[2] != self.query_size:
             check_shape("query", query, f"B Q {self.query_size}", {"B": batch})
-        if memory.query is not None:
-            heads = memory.query
-        else:
+        if heads is None:
             if self.stateful or state is not None:
                 memory, state = self.join(memory, state)
             heads = self.project_query(query)
-            if self.modifies:
-                for modifier in self.modifiers:
-                    heads = modifier.query(heads)
+            for modifier in self.modifiers if self.modifies else ():
+                heads = modifier.query(heads)
             if self.positions is not None or query_positions is not None:
                 heads, bias = self._place(heads, memory, query_positions)
-        queries, keys, key_mask = shape[1], memory.key.shape[2], memory.key_mask
+        keys, plain = memory.key.shape[2], need_weights or reweight is not None or self.changes_weights
         if self.modifies:
-            extra = [further for modifier in self.modifiers if (further := modifier.extra()) is not None]
-            if extra:
-                memory = memory.with_further(extra)
-                added = memory.key.shape[2] - keys
-        plain = need_weights or reweight is not None or self.changes_weights
-        given = key_mask is not None or attn_mask is not None or score_bias is not None or bias is not None or added
-        # PyTorch's causal form aligns the first query with the first key, which is correct here only if Q = K. In an export,
-        # the comparison of two axes that may differ is not a bool.
-        causal = self.causal and self.window is None and (queries == keys) is True and not (given or plain)
-        masks = NO_MASKS
-        if not causal:
-            masks = self._resolve(memory.hidden, key_mask, attn_mask, score_bias, bias, shape, keys, added, query.device)
+            memory = memory.with_further([pair for modifier in self.modifiers if (pair := modifier.extra()) is not None])
+        masks = self._resolve(memory, attn_mask, score_bias, bias, shape[1], keys, plain)
+        causal, masks = masks is None, masks or NO_MASKS
         change = None
         if reweight is not None or self.changes_weights or (plain and masks.empty is not None):
             change = partial(self.change_weights, masks=masks, keys=keys, reweight=reweight)
         context, weights = self.mix(heads, memory, masks, causal=causal, change_weights=change, need_weights=need_weights)
-        if masks.empty is not None and masks.empty.ndim == 4 and masks.empty.shape[1] > 1:
+        if weights is not None and self.modifies:
+            weights = weights[..., :keys]
+        if masks.empty is None:
+            return AttentionOutput(self.output(context, query), weights), state
+        if masks.empty.ndim == 4 and masks.empty.shape[1] > 1:
             context = zero_rows(context, masks.empty)  # some heads may have nothing to attend to, and others something
-        output = self.output(context, query)
-        if masks.empty is not None:
-            output = zero_rows(output, masks.empty)
-        return AttentionOutput(output, weights[..., :keys] if weights is not None and added else weights), state
+        return AttentionOutput(zero_rows(self.output(context, query), masks.empty), weights), state
 
     def _resolve(
         self,
-        hidden: Tensor | None,
-        key_mask: Tensor | None,
+        memory: HeadMemory,
         attn_mask: Tensor | None,
         score_bias: Tensor | None,
         bias: Tensor | None,
-        shape: torch.Size,
+        queries: int,
         keys: int,
-        added: int,
-        device: torch.device,
-    ) -> Masks:
-        """Join the masks and biases of a call with those of this attention; `bias` is that of the positions."""
-        batch, queries, _ = shape
-        sees_all = not self.causal and self.window is None and keys > 0
-        own = None if sees_all else self.own_mask(queries, keys, device)
-        further = attn_mask is not None or score_bias is not None or own is not None or added
-        masks = NO_MASKS
-        if hidden is not None and not further:  # the key mask alone, which was resolved with the memory
-            masks = Masks(hidden)
-        elif further or key_mask is not None or bias is not None:
-            sizes = {"batch": batch, "queries": queries, "keys": keys, "heads": self.num_heads}
-            masks = resolve_masks(key_mask, attn_mask, score_bias, own=own, added=added, **sizes)
-        if bias is not None:
-            bias = nn.functional.pad(bias, (0, added)) if added else bias
-            masks = masks._replace(bias=bias if masks.bias is None else bias + masks.bias)
-        return masks
+        plain: bool,
+    ) -> Masks | None:
+        """Join the masks and biases of a call with those of this attention; None if PyTorch's causal kernel computes it.
+
+        `bias` is that of the positions. `keys` are those of the call, without those that modifiers have added.
+        """
+        added, device = memory.key.shape[2] - keys, memory.key.device
+        given = attn_mask is not None or score_bias is not None or added
+        masks, own = NO_MASKS, None
+        if self.window is not None:
+            before, after = self.window
+            own = window_mask(queries, keys, before=before, after=0 if self.causal else after, device=device)
+        elif self.causal or keys == 0:
+            # PyTorch's causal form aligns the first query with the first key, which is correct here only if Q = K. In an
+            # export, the comparison of two axes that may differ is not a bool.
+            square = self.causal and (queries == keys) is True
+            if square and not (plain or given or memory.key_mask is not None or bias is not None):
+                return None
+            own = causal_mask(queries, keys, device=device) if queries > 1 or keys == 0 else None
+        if memory.hidden is not None and not given and own is None:  # the key mask alone, resolved with the memory
+            masks = Masks(memory.hidden)
+        elif given or own is not None or memory.key_mask is not None:
+            sizes = {"batch": memory.key.shape[0], "queries": queries, "keys": keys, "heads": self.num_heads}
+            masks = resolve_masks(memory.key_mask, attn_mask, score_bias, own=own, added=added, **sizes)
+        if bias is None:
+            return masks
+        bias = nn.functional.pad(bias, (0, added)) if added else bias
+        return masks._replace(bias=bias if masks.bias is None else bias + masks.bias)
 
     def context_size(self, value_size: int) -> int:
         """Return the width of the output map, whatever the width of the values."""
@@ -426,9 +423,8 @@ class MultiHead(Attention):
     def output(self, heads: Float[Tensor, "B H Q Ev"], query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q D"]:
         """Return W_o [head_1; …; head_H] + b_o."""
         joined = join_heads(heads)
-        if self.modifies:
-            for modifier in self.modifiers:
-                joined = modifier.output(joined, query)
+        for modifier in self.modifiers if self.modifies else ():
+            joined = modifier.output(joined, query)
         return self.output_projection(joined)
 
     def join(self, memory: HeadMemory, state: HeadMemory | None) -> tuple[HeadMemory, HeadMemory | None]:
@@ -446,15 +442,6 @@ class MultiHead(Attention):
             memory = self._rotated(memory, 0 if state is None else state.length)
         memory = memory if state is None else state.join(memory)
         return memory, memory if self.window is None else memory.last(self.window[0])
-
-    def own_mask(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "Q K"] | None:
-        """Return the mask that follows from `causal` and `window`; None if every query may attend to every key."""
-        if self.window is not None:
-            before, after = self.window
-            return window_mask(queries, keys, before=before, after=0 if self.causal else after, device=device)
-        if (self.causal and queries > 1) or keys == 0:
-            return causal_mask(queries, keys, device=device)
-        return None
 
     def _rotated(self, memory: HeadMemory, start: int) -> HeadMemory:
         """Return the memory with keys that are rotated to their positions: those given, or start, start + 1, …"""
@@ -483,12 +470,10 @@ class MultiHead(Attention):
         return self.rotate(heads, end - queries if positions is None else positions), bias
 
     def _check_positions(self, name: str, positions: Tensor, batch: int, count: int) -> Tensor:
-        """Return the given positions as (B,T); raise an error for a wrong type or shape, or if `self.positions` is None."""
+        """Return the given positions as (B,T); raise an error for a wrong shape, or if `self.positions` is None."""
         if self.positions is None:
             called = type(self).__name__
             raise RequestError(f"{called} got {name}, but was built without positions; build it with positions=Rotary()")
-        if positions.is_floating_point() or positions.dtype == torch.bool:
-            raise ShapeError(f"{name} is {str(positions.dtype).removeprefix('torch.')}, expected whole numbers (int64)")
         if positions.ndim == 1:
             positions = positions.expand(batch, -1)
         check_shape(name, positions, "B T", {"B": batch, "T": count})
@@ -513,14 +498,3 @@ class MultiHead(Attention):
             True
         """
         return build_from_torch(cls, module)
-
-    def to_torch(self, *, batch_first: bool = True) -> nn.MultiheadAttention:
-        """Build an `nn.MultiheadAttention` with a copy of the weights; its masks have the opposite meaning.
-
-        Args:
-            batch_first: If True, its tensors are (B,Q,D), else (Q,B,D).
-
-        Raises:
-            ConfigError: If this attention has features that `nn.MultiheadAttention` lacks, such as grouped heads or positions.
-        """
-        return build_torch(self, batch_first=batch_first)

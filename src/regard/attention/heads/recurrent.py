@@ -8,18 +8,18 @@ Without weights, the time and memory of a step do not depend on the number of ea
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Any, Unpack
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.base import AttentionOutput, Memory, Rows, register
-from regard.attention.capabilities import Reweight, reweighted
+from regard.attention.capabilities import Reweight
 from regard.attention.heads.attend import head_product
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.multihead import MapOptions, MultiHead
-from regard.attention.masks import resolve_masks, zero_rows
+from regard.attention.masks import Masks
 from regard.errors import RequestError
 from regard.shapes import check_shape
 
@@ -54,6 +54,7 @@ class RecurrentHeads(MultiHead):
     """
 
     permutation_equivariant = True
+    changes_weights = True
 
     def __init__(self, size: int, num_heads: int, *, value_size: int | None = None, **options: Unpack[MapOptions]) -> None:
         super().__init__(size, num_heads, value_size=value_size, **options)
@@ -108,7 +109,6 @@ class RecurrentHeads(MultiHead):
         exists = memory.exists
         batch, keys = exists.shape  # `len(exists)` would fix the size of the batch in an export
         queries = check_shape("query", query, f"B Q {self.query_size}", {"B": batch})["Q"]
-        heads = self.project_query(query)
         by_weights = need_weights or reweight is not None or attn_mask is not None
         if isinstance(state, SummaryState) and (by_weights or queries != keys):
             raise RequestError(
@@ -118,7 +118,8 @@ class RecurrentHeads(MultiHead):
             )
         if by_weights or isinstance(state, HeadMemory) or (self.causal and queries != keys):
             assert not isinstance(state, SummaryState)
-            return self._by_weights(query, heads, memory, state, attn_mask, reweight, need_weights)
+            return super().attend(query, memory, state, attn_mask=attn_mask, reweight=reweight, need_weights=need_weights)
+        heads = self.project_query(query)
         if memory.summary is not None:
             context, seen, after = self.read(heads, memory.summary), exists.any(1, keepdim=True), None
         else:
@@ -129,28 +130,10 @@ class RecurrentHeads(MultiHead):
         output = self.output(context.to(query.dtype), query)
         return AttentionOutput(output.masked_fill(~seen[..., None], 0)), after
 
-    def _by_weights(
-        self,
-        query: Tensor,
-        heads: Tensor,
-        memory: HeadMemory,
-        state: HeadMemory | None,
-        attn_mask: Tensor | None,
-        reweight: Reweight | None,
-        need_weights: bool,
-    ) -> tuple[AttentionOutput, HeadMemory | None]:
-        """Attend with the matrix of weights, computed from all keys."""
-        if self.stateful or state is not None:
-            memory, state = self.join(memory, state)
-        (batch, queries, _), keys = query.shape, memory.key.shape[2]
-        own = self.own_mask(queries, keys, query.device)
-        masks = resolve_masks(
-            memory.key_mask, attn_mask, batch=batch, queries=queries, keys=keys, heads=self.num_heads, own=own
-        )
-        weights = self.weights(heads, memory, masks.allowed, masked=attn_mask is not None)
-        weights = reweighted(weights, masks.allowed, reweight)
-        output = self.output(head_product(weights.to(memory.value.dtype), memory.value), query)
-        return AttentionOutput(zero_rows(output, masks.empty), weights if need_weights else None), state
+    def mix(self, heads: Tensor, memory: HeadMemory, masks: Masks, **options: Any) -> tuple[Tensor, Tensor | None]:
+        """Return the context of each head and the weights, computed from all keys."""
+        weights = options["change_weights"](self.weights(heads, memory, masks.allowed, masked=masks.by_query))
+        return head_product(weights.to(memory.value.dtype), memory.value), weights if options["need_weights"] else None
 
 
 def in_chunks(x: Float[Tensor, "B H T X"]) -> Float[Tensor, "B H N C X"]:

@@ -7,7 +7,6 @@
 α_t are the weights of query t. In code: `coverage_features`, `coverage_loss` and `fertilities`.
 """
 
-from dataclasses import dataclass
 from typing import Unpack
 
 import torch
@@ -15,11 +14,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_number
-from regard.attention.base import Memory, register
+from regard.attention.base import Memory
 from regard.attention.learned import factory
 from regard.attention.masks import Masks
 from regard.attention.ordered.history import HistoryAttention
-from regard.attention.scores.additive import AdditiveOptions
+from regard.attention.scores.additive import AdditiveMemory, AdditiveOptions
 from regard.shapes import check_shape
 
 
@@ -117,15 +116,6 @@ class Coverage(HistoryAttention):
         return coverage_loss(weights.to(history.dtype), coverage=history, query_mask=query_mask)
 
 
-@register
-@dataclass(frozen=True)
-class FertilityMemory(Memory):
-    """Projected keys, the values, and the fertilities."""
-
-    fertility: Tensor | None = None
-    """Φ (B,K), between 0 and `max_fertility`, the number of queries that each key can serve; never None."""
-
-
 class FertilityCoverage(Coverage):
     """score_t(q, k) = v·tanh(W_q q + W_k k + w_c c_t) with the coverage c_t = (1/Φ_k) Σ_{t' < t} α_t'k.
 
@@ -156,14 +146,14 @@ class FertilityCoverage(Coverage):
         self.max_fertility = check_number("FertilityCoverage", "max_fertility", max_fertility, above=0)
         self.fertility_projection = nn.Linear(self.key_size, 1, bias=False, **factory(options))
 
-    def build_memory(self, key: Tensor, value: Tensor, key_mask: Tensor | None) -> FertilityMemory:
+    def build_memory(self, key: Tensor, value: Tensor, key_mask: Tensor | None) -> AdditiveMemory:
         """Return the projected keys, the values, and the fertilities of the keys."""
         fertility = fertilities(self.fertility_projection(key).squeeze(-1), self.max_fertility)
-        return FertilityMemory(self.project_key(key), value, key_mask, fertility)
+        return AdditiveMemory(self.project_key(key), value, key_mask, fertility=fertility)
 
     def coverage(self, history: Float[Tensor, "B K"], memory: Memory) -> Float[Tensor, "B K"]:
         """Return c_t = (Σ α) / Φ, where Φ is at least 2⁻¹⁰."""
-        assert isinstance(memory, FertilityMemory)
+        assert isinstance(memory, AdditiveMemory)
         assert memory.fertility is not None
         return history / memory.fertility.clamp(min=2**-10)
 

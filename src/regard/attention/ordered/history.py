@@ -4,28 +4,19 @@ score_t(q, k) = v · tanh(W_q q + W_k k + extra(history_t) + b),    history_{t+1
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.base import Memory, Rows, register
+from regard.attention.base import Memory
 from regard.attention.capabilities import Reweight
 from regard.attention.masks import Masks
+from regard.attention.ordered.states import HistoryState
 from regard.attention.scores.additive import Additive, fastest_scores
 from regard.attention.scores.base import Weighed, finish_weights
 from regard.shapes import check_shape
-
-
-@register
-@dataclass(frozen=True)
-class HistoryState(Rows):
-    """Summary of the weights of earlier queries: one number for each key."""
-
-    history: Float[Tensor, "B K"]
-    """The summary, in float32 or float64; sums in half precision would lose small weights."""
 
 
 class HistoryAttention(Additive):

@@ -12,7 +12,6 @@ of existing keys. With padding at the end, the position is the index; masked key
 keys from the window but does not change positions.
 """
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 import torch
@@ -20,11 +19,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_size
-from regard.attention.base import Memory, Rows, register
+from regard.attention.base import Memory
 from regard.attention.capabilities import Reweight
 from regard.attention.learned import factory
 from regard.attention.masks import Masks
 from regard.attention.ordered.scorer import ScorerAttention, ScorerOptions
+from regard.attention.ordered.states import PositionState
 from regard.attention.scores.base import Weighed, finish_weights
 from regard.attention.scores.products import General
 from regard.shapes import check_shape
@@ -51,15 +51,6 @@ def gaussian_weights(
     """Return align · exp(−(s − p)² / (2σ²)) for keys at s (`position`), queries at p (`middle`), and σ = `window` / 2."""
     distance = position[:, None] - middle[..., None]
     return (align * (-2 * (distance / window).square()).exp()).to(align.dtype)
-
-
-@register
-@dataclass(frozen=True)
-class LocalState(Rows):
-    """State of `LocalMonotonic`."""
-
-    position: Int[Tensor, " B"]
-    """Number t of queries so far. The centre of the next window is t, or the last of the S existing keys if t ≥ S."""
 
 
 class LocalAttention(ScorerAttention):
@@ -114,7 +105,7 @@ class LocalMonotonic(LocalAttention):
         position, count = _positions(memory)
         middle = torch.minimum(start[:, None] + torch.arange(queries, device=query.device), count[:, None] - 1)
         weights, masks = self.align(query, memory, position, middle, masks)
-        return Weighed(finish_weights(weights, masks, reweight), LocalState(start + queries))
+        return Weighed(finish_weights(weights, masks, reweight), PositionState(start + queries))
 
 
 class LocalPredictive(LocalAttention):

@@ -21,7 +21,6 @@ from regard.attention.learned import factory
 from regard.attention.masks import Masks
 from regard.attention.normalizers.softmax import masked_softmax
 from regard.attention.ordered.monotonic import HardMonotonic, MonotonicAttention, MonotonicOptions, SoftMonotonic
-from regard.attention.ordered.scorer import check_scorer
 from regard.attention.scores.base import ScoredAttention, Weighed, finish_weights
 from regard.shapes import check_shape
 
@@ -107,10 +106,8 @@ class ChunkedAttention(MonotonicAttention):
         **options: Unpack[ChunkOptions],
     ) -> None:
         super().__init__(query_size, **options)  # type: ignore[misc]  # `noise` goes to `SoftMonotonic`
-        called, key_size = type(self).__name__, self.key_size
-        self.chunk_size = check_size(called, "chunk_size", chunk_size)
-        given = check_scorer(called, "chunk_scorer", query_size, key_size, chunk_scorer, uses_weights=False)
-        self.chunk_scorer = given or self.default_scorer(query_size, key_size=key_size, **factory(options))
+        self.chunk_size = check_size(type(self).__name__, "chunk_size", chunk_size)
+        self.chunk_scorer = self.build_scorer("chunk_scorer", chunk_scorer, query_size, self.key_size, **factory(options))
 
     def prepare(self, key: Tensor, value: Tensor | None = None, *, key_mask: Tensor | None = None) -> ChunkMemory:
         """Project the keys once for each of the two scorers."""

@@ -17,7 +17,6 @@ each query, and the weights of the next query sum to at most the probability tha
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Any, Unpack
 
 import torch
@@ -25,12 +24,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_number
-from regard.attention.base import Attention, AttentionOutput, Memory, Rows, register
+from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight
 from regard.attention.fast.monotonic import scanned_alignments
 from regard.attention.learned import factory
 from regard.attention.masks import NO_MASKS, Masks
 from regard.attention.ordered.scorer import ScorerAttention, ScorerOptions
+from regard.attention.ordered.states import HistoryState, PositionState
 from regard.attention.scores.additive import WeightNormAdditive
 from regard.attention.scores.base import Weighed, finish_weights
 from regard.shapes import check_shape
@@ -126,24 +126,6 @@ def stopping_points(
     return torch.stack(points, 1) if points else previous[:, None][:, :0]
 
 
-@register
-@dataclass(frozen=True)
-class SoftMonotonicState(Rows):
-    """State of a soft monotonic mechanism."""
-
-    alignment: Float[Tensor, "B K"]
-    """α of the last query, in float32 or float64."""
-
-
-@register
-@dataclass(frozen=True)
-class HardMonotonicState(Rows):
-    """State of a hard monotonic mechanism."""
-
-    position: Int[Tensor, " B"]
-    """The key t at which the last query stopped; K if this query or an earlier one did not stop."""
-
-
 class MonotonicOptions(ScorerOptions, total=False):
     """Arguments of `MonotonicAttention` that subclasses pass on to it, documented there."""
 
@@ -221,14 +203,14 @@ class SoftMonotonic(MonotonicAttention):
         return hard.train(self.training)
 
     def alignments(
-        self, energies: Float[Tensor, "B Q K"], state: SoftMonotonicState | None, mask: Bool[Tensor, "..."] | None
-    ) -> tuple[Float[Tensor, "B Q K"], SoftMonotonicState]:
+        self, energies: Float[Tensor, "B Q K"], state: HistoryState | None, mask: Bool[Tensor, "..."] | None
+    ) -> tuple[Float[Tensor, "B Q K"], HistoryState]:
         """Return α of each query in at least float32, and the state after the last query."""
         if self.training and self.noise:
             energies = energies + self.noise * torch.randn_like(energies)
-        previous = _at_the_first_key(energies) if state is None else state.alignment
+        previous = _at_the_first_key(energies) if state is None else state.history
         alignments = expected_alignments(energies, previous, mask=mask)
-        return alignments, SoftMonotonicState(alignments[:, -1] if alignments.shape[1] else previous)
+        return alignments, HistoryState(alignments[:, -1] if alignments.shape[1] else previous)
 
 
 class HardMonotonic(MonotonicAttention):
@@ -249,13 +231,13 @@ class HardMonotonic(MonotonicAttention):
     """
 
     def alignments(
-        self, energies: Float[Tensor, "B Q K"], state: HardMonotonicState | None, mask: Bool[Tensor, "..."] | None
-    ) -> tuple[Float[Tensor, "B Q K"], HardMonotonicState]:
+        self, energies: Float[Tensor, "B Q K"], state: PositionState | None, mask: Bool[Tensor, "..."] | None
+    ) -> tuple[Float[Tensor, "B Q K"], PositionState]:
         """Return 1 for the key at which each query stops, and the state after the last query."""
         previous = energies.new_zeros(energies.shape[0], dtype=torch.long) if state is None else state.position
         points = stopping_points(energies, previous, mask=mask)
         chosen = points[..., None] == torch.arange(energies.shape[2], device=energies.device)
-        return chosen.to(energies.dtype), HardMonotonicState(points[:, -1] if points.shape[1] else previous)
+        return chosen.to(energies.dtype), PositionState(points[:, -1] if points.shape[1] else previous)
 
 
 class SoftToHard(Attention):
@@ -284,16 +266,10 @@ class SoftToHard(Attention):
         return self.soft.prepare(key, value, key_mask=key_mask)
 
     def attend(
-        self,
-        query: Float[Tensor, "B Q Dq"],
-        memory: Memory,
-        state: Any = None,
-        *,
-        score_bias: Tensor | None = None,
-        **options: Any,
+        self, query: Float[Tensor, "B Q Dq"], memory: Memory, state: Any = None, **options: Any
     ) -> tuple[AttentionOutput, Any]:
         """Attend with each query in order, with the form of the current mode; see `Attention.attend`."""
-        return self.form().attend(query, memory, state, score_bias=score_bias, **options)
+        return self.form().attend(query, memory, state, **options)
 
 
 def _at_the_first_key(energies: Float[Tensor, "B Q K"]) -> Float[Tensor, "B K"]:

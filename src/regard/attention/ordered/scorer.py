@@ -1,6 +1,6 @@
 """Base class of mechanisms, such as local and monotonic ones, that use the scores of another mechanism, their scorer."""
 
-from typing import ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 import torch
 from torch import Tensor
@@ -47,41 +47,33 @@ class ScorerAttention(WeightedAttention):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        given = check_scorer(type(self).__name__, "scorer", query_size, key_size, scorer, uses_weights=self.uses_weights)
-        self.scorer = given or self.default_scorer(query_size, key_size=key_size, device=device, dtype=dtype)
+        self.scorer = self.build_scorer("scorer", scorer, query_size, key_size, device=device, dtype=dtype)
         self.query_size, self.key_size = query_size, self.scorer.key_size
+
+    def build_scorer(
+        self, name: str, scorer: ScoredAttention | None, query_size: int, key_size: int | None, **factory: Any
+    ) -> ScoredAttention:
+        """Return the argument `name`, or a default scorer for None; raise a `ConfigError` if it does not fit."""
+        called = type(self).__name__
+        check_size(called, "query_size", query_size)
+        if scorer is None:
+            return self.default_scorer(query_size, key_size=key_size, **factory)
+        check_instance(called, name, scorer, ScoredAttention, "Additive(256)")
+        kind = type(scorer).__name__
+        if scorer.stateful:
+            raise ConfigError(f"{called}({name}={kind}): expected a {name} without a state, such as General, Dot or Additive")
+        if scorer.dropout and not self.uses_weights:
+            raise ConfigError(
+                f"{called}({name}={kind}): only the scores of a {name} are used, not its weights; build it without dropout"
+            )
+        expected = query_size, scorer.key_size if key_size is None else key_size
+        if expected != (scorer.query_size, scorer.key_size):
+            raise ConfigError(
+                f"{called}(query_size={expected[0]}, key_size={expected[1]}, {name}={kind}(query_size={scorer.query_size}, "
+                f"key_size={scorer.key_size})): build the {name} with the same widths"
+            )
+        return scorer
 
     def prepare(self, key: Tensor, value: Tensor | None = None, *, key_mask: Tensor | None = None) -> Memory:
         """Project the keys once, with the scorer."""
         return self.scorer.prepare(key, value, key_mask=key_mask)
-
-
-def check_scorer(
-    called: str,
-    name: str,
-    query_size: int,
-    key_size: int | None,
-    scorer: ScoredAttention | None,
-    *,
-    uses_weights: bool,
-) -> ScoredAttention | None:
-    """Return the argument `name` of the mechanism `called`; raise a `ConfigError` if it is not a scorer that fits.
-
-    If the mechanism uses the scores alone (not `uses_weights`), the scorer must not have dropout.
-    """
-    check_size(called, "query_size", query_size)
-    if scorer is None:
-        return None
-    check_instance(called, name, scorer, ScoredAttention, "Additive(256)")
-    shown = f"{called}({name}={type(scorer).__name__})"
-    if scorer.stateful:
-        raise ConfigError(f"{shown}: expected a {name} without a state, such as General, Dot or Additive")
-    if scorer.dropout and not uses_weights:
-        raise ConfigError(f"{shown}: only the scores of a {name} are used, not its weights; build it without dropout")
-    expected = query_size, scorer.key_size if key_size is None else key_size
-    if expected != (scorer.query_size, scorer.key_size):
-        raise ConfigError(
-            f"{called}(query_size={expected[0]}, key_size={expected[1]}, {name}={type(scorer).__name__}(query_size="
-            f"{scorer.query_size}, key_size={scorer.key_size})): build the {name} with the same widths"
-        )
-    return scorer

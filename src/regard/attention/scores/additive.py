@@ -105,8 +105,8 @@ def additive_attention(
     """
     sizes = check_shape("value", value, "B K Dv", check_shape("key", key, "B K H"))
     check_shape("score_weight", score_weight, "H", check_shape("query", query, "B Q H", sizes))
-    masks = resolve_masks(key_mask, attn_mask, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
     key, value = zero_masked(key, key_mask), zero_masked(value, key_mask)
+    masks = resolve_masks(key_mask, attn_mask, batch=key.shape[0], queries=query.shape[1], keys=key.shape[1])
     if is_fused(query, key, value):
         context, weights = fused_additive_attention(query, key, value, score_weight, masks.mask, need_weights=need_weights)
     else:
@@ -119,10 +119,12 @@ def additive_attention(
 @register
 @dataclass(frozen=True)
 class AdditiveMemory(Memory):
-    """Projected keys, the values, and exponentials of the keys for decoders that attend with one query at a time."""
+    """Projected keys, the values, and what is computed once for each key."""
 
     key_exponential: Tensor | None = None
-    """e^{2·key} (B,K,Da), without gradient; None where it saves no time."""
+    """e^{2·key} (B,K,Da), without gradient, for decoders that attend with one query at a time; None where it saves no time."""
+    fertility: Tensor | None = None
+    """Φ (B,K), the number of queries that each key can serve, for `FertilityCoverage`; else None."""
 
 
 class AdditiveOptions(ScoreOptions, total=False):

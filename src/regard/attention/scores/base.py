@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.arguments import check_dropout, check_scale, check_size
+from regard.attention.arguments import check_number, check_scale, check_size
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, reweighted
 from regard.attention.masks import NO_MASKS, Masks, hide, resolve_masks, zero_masked, zero_rows
@@ -177,7 +177,7 @@ class ScoredAttention(WeightedAttention):
                 f"{called}(query_size={query_size}, key_size={key_size}): query and key must have the same width for this "
                 "score; use General, Concat or Additive for two widths"
             )
-        self.dropout = check_dropout(called, dropout)
+        self.dropout = check_number(called, "dropout", dropout, least=0, below=1)
         self.scale = check_scale(called, scale, default=self.default_scale())
         self.normalizer = build_normalizer(called, normalizer)
         self.normalized = bool(getattr(self.normalizer, "normalized", False))
