@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.inference import pack
-from regard.models.build import build_translator
-from regard.models.language.transformer import build_language_model
+from regard.models.build import build_language_model, build_translator
 from regard.models.seq2seq import Seq2Seq
 from regard.presets import load_preset
 from regard.tasks.objective import objective

@@ -203,10 +203,6 @@ FAILS = [
     ),
     ("Additive(8, normalizer=F.softmax)", r"expected a Module, such as normalizer=Sparsemax\(\)"),
     (
-        "Additive(8, normalizer=nn.Bilinear(2, 2, 2))",
-        r"called with the scores alone, which are −∞ where masked; write a module with forward\(scores\)",
-    ),
-    (
         "MultiHead(8, 2, positions=Rotary)",
         r"positions=Rotary\): expected an instance, got the class; give positions=Rotary\(…\)",
     ),

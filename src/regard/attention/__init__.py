@@ -20,9 +20,6 @@ from regard.attention.heads.modifiers import OutputGate as OutputGate
 from regard.attention.heads.modifiers import QKNorm as QKNorm
 from regard.attention.heads.modifiers import TalkingHeads as TalkingHeads
 from regard.attention.heads.multihead import MultiHead as MultiHead
-from regard.attention.heads.packing import document_ids as document_ids
-from regard.attention.heads.packing import document_mask as document_mask
-from regard.attention.heads.packing import document_positions as document_positions
 from regard.attention.heads.positions import ALiBi as ALiBi
 from regard.attention.heads.positions import RelativeBias as RelativeBias
 from regard.attention.heads.positions import RelativePositions as RelativePositions
@@ -35,6 +32,9 @@ from regard.attention.heads.rotary import Rotary as Rotary
 from regard.attention.heads.rotary import RotaryScaling as RotaryScaling
 from regard.attention.heads.rotary import YaRNScaling as YaRNScaling
 from regard.attention.masks import causal_mask as causal_mask
+from regard.attention.masks import document_ids as document_ids
+from regard.attention.masks import document_mask as document_mask
+from regard.attention.masks import document_positions as document_positions
 from regard.attention.masks import padding_mask as padding_mask
 from regard.attention.masks import window_mask as window_mask
 from regard.attention.masks import zero_masked as zero_masked

@@ -40,11 +40,12 @@ def build_linear(inputs: int, outputs: int, **options: Any) -> nn.Linear:
     return linear
 
 
-def start_linear(linear: nn.Linear) -> None:
-    """Give a linear map Xavier's uniform initial weights and, if it has a bias, a bias of zeros."""
-    nn.init.xavier_uniform_(linear.weight)
-    if linear.bias is not None:
-        nn.init.zeros_(linear.bias)
+def start_linear(*linears: nn.Linear) -> None:
+    """Give linear maps Xavier's uniform initial weights and, if they have biases, biases of zeros."""
+    for linear in linears:
+        nn.init.xavier_uniform_(linear.weight)
+        if linear.bias is not None:
+            nn.init.zeros_(linear.bias)
 
 
 def normed(features: Float[Tensor, "... E"], norm: nn.RMSNorm) -> Float[Tensor, "... E"]:

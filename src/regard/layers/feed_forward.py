@@ -4,6 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_size
+from regard.attention.learned import start_linear
 from regard.layers.dropout import Dropout
 
 
@@ -28,7 +29,7 @@ class FeedForward(nn.Module):
         self.activation = activation
         self.dropout = Dropout(dropout)
         self.outer = nn.Linear(hidden_size, size)
-        _start(self.inner, self.outer)
+        start_linear(self.inner, self.outer)
 
     def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
         """Transform each position."""
@@ -54,16 +55,9 @@ class GatedFeedForward(nn.Module):
         self.activation = activation
         self.dropout = Dropout(dropout)
         self.outer = nn.Linear(hidden_size, size, bias=False)
-        _start(self.gate, self.inner, self.outer)
+        start_linear(self.gate, self.inner, self.outer)
 
     def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
         """Transform each position."""
         hidden = self.activation(self.gate(x)) * self.inner(x)
         return self.outer(self.dropout(hidden) if self.training else hidden)
-
-
-def _start(*linears: nn.Linear) -> None:
-    for linear in linears:
-        nn.init.xavier_uniform_(linear.weight)
-        if linear.bias is not None:
-            nn.init.zeros_(linear.bias)

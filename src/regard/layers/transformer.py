@@ -7,7 +7,7 @@ Letters: B batch, S source, T target, N hypotheses of a sentence, t words so far
 """
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -76,9 +76,7 @@ class CausalLayer(EncoderLayer):
 
     Args:
         attention: A causal attention of width D.
-        attention_residual: Residual connection of the attention.
-        feed_forward: Module that maps features (…,D) to features (…,D).
-        feed_forward_residual: Residual connection of the feed-forward part.
+        parts: The other arguments of `EncoderLayer`.
 
     Raises:
         ConfigError: If the attention is not causal, or its queries, keys, values and context have different widths.
@@ -86,15 +84,8 @@ class CausalLayer(EncoderLayer):
 
     attention: MultiHead
 
-    def __init__(
-        self, *, attention: MultiHead, attention_residual: Residual, feed_forward: nn.Module, feed_forward_residual: Residual
-    ) -> None:
-        super().__init__(
-            attention=attention,
-            attention_residual=attention_residual,
-            feed_forward=feed_forward,
-            feed_forward_residual=feed_forward_residual,
-        )
+    def __init__(self, *, attention: MultiHead, **parts: Any) -> None:
+        super().__init__(attention=attention, **parts)
         check_causal("CausalLayer", attention)
 
     @property
@@ -186,7 +177,8 @@ class TransformerDecoder(nn.Module):
     """A stack of decoder layers, whose sites are `decoder.i` (self-attention) and `cross.i` (attention to the source).
 
     Args:
-        layers: One or more layers of the same width.
+        layers: One or more layers of the same width; a `CausalLayer` has no source, so that there are no `memories` and no
+            sites `cross.i`.
         norm: Norm after the last layer, for layers that do not end with a norm.
     """
 
@@ -251,20 +243,6 @@ class TransformerDecoder(nn.Module):
             sites.add(f"decoder.{number}", weights)
             x = _finish(layer, number, layer.self_residual.after(x, context), memories, sites)
         return x if self.norm is None else self.norm(x), cache
-
-
-class CausalDecoder(TransformerDecoder):
-    """A stack of causal layers: a decoder without a source, so that there are no `memories` and no sites `cross.i`.
-
-    Args:
-        layers: One or more layers of the same width.
-        norm: Norm after the last layer, for layers that do not end with a norm.
-    """
-
-    layers: Sequence[CausalLayer]  # type: ignore[assignment]
-
-    def __init__(self, layers: Sequence[CausalLayer], *, norm: nn.Module | None = None) -> None:
-        super().__init__(layers, norm=norm)
 
 
 def _finish(layer: DecoderLayer, number: int, x: Tensor, memories: Sequence[Memory], sites: Sites) -> Tensor:

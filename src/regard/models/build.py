@@ -27,11 +27,10 @@ from regard.models.classifiers.hierarchical import HierarchicalClassifier
 from regard.models.classifiers.recurrent import RecurrentClassifier
 from regard.models.classifiers.transformer import TransformerClassifier
 from regard.models.language.transformer import TransformerLanguageModel
-from regard.models.language.transformer import build_language_model as _build_language_model
 from regard.models.recurrent.build import build_recurrent
 from regard.models.seq2seq import Seq2Seq
 from regard.models.text_classifier import TextClassifier
-from regard.models.transformer.build import build_transformer
+from regard.models.transformer.build import build_transformer, build_transformer_language_model
 from regard.presets import load_preset
 
 __all__ = ["build_classifier", "build_language_model", "build_translator"]
@@ -61,7 +60,8 @@ def build_translator(
         ConfigError: If sizes do not match, the alignment layer or head does not exist, the configuration is for another kind of
             model, the preset is unknown or for another task, or `attention` is given for a Transformer.
     """
-    _check_sizes("translator", 4, source_size=source_size, target_size=target_size)
+    for name, size in (("source_size", source_size), ("target_size", target_size)):
+        check_size("build_translator", name, size, least=4)
     model: ModelConfig = _model_config(config, "translation")
     match model:
         case RecurrentConfig():
@@ -100,9 +100,9 @@ def build_classifier(
             kind of model, the preset is unknown or for another task, or `pooling` is given for a model that does not have
             exactly one pooling.
     """
-    _check_sizes("classifier", 0, embedding_size=embedding_size)
-    _check_sizes("classifier", 2, vocabulary_size=vocabulary_size)
-    _check_sizes("classifier", 1, num_labels=num_labels)
+    check_size("build_classifier", "embedding_size", embedding_size, least=0)
+    check_size("build_classifier", "vocabulary_size", vocabulary_size, least=2)
+    check_size("build_classifier", "num_labels", num_labels)
     settings: ClassifierConfig = _model_config(config, "classification")
     sizes = {"vocabulary_size": vocabulary_size, "num_labels": num_labels, "embedding_size": embedding_size}
     model: TextClassifier
@@ -154,14 +154,8 @@ def build_language_model(config: LanguageModelConfig | RunConfig | str, *, vocab
         ConfigError: If sizes do not match, the configuration is for another kind of model, or the preset is unknown or for
             another task.
     """
-    _check_sizes("language_model", 4, vocabulary_size=vocabulary_size)
-    model = _model_config(config, "language")
-    return _build_language_model(model, vocabulary_size=vocabulary_size)
-
-
-def _check_sizes(kind: str, least: int, **sizes: int) -> None:
-    for name, size in sizes.items():
-        check_size(f"build_{kind}", name, size, least=least)
+    check_size("build_language_model", "vocabulary_size", vocabulary_size, least=4)
+    return build_transformer_language_model(_model_config(config, "language"), vocabulary_size=vocabulary_size)
 
 
 def _model_config(config: Any, task: str) -> Any:

@@ -52,8 +52,14 @@ State = TypeVar("State", bound=DecoderState)
 
 
 class Seq2Seq(nn.Module, ABC, Generic[State]):
-    """A model of p(target | source), which predicts one word at a time."""
+    """A model of p(target | source), which predicts one word at a time.
 
+    Your own model defines `read`, `decode` and `step`, and has a linear last layer, `output`. With another last layer, it
+    defines `logits` and `output_weight`, too.
+    """
+
+    output: nn.Linear
+    """Linear map from features to the words."""
     vocabulary: str = ""
     """Fingerprint of the vocabularies that the model was trained with; empty before training."""
     sites: tuple[str, ...]
@@ -87,7 +93,6 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         features, _ = self.decode(target_in, self.encode(source, mask, reweight=reweight), reweight=reweight)
         return self.logits(features)
 
-    @abstractmethod
     def encode(
         self,
         source: Int[Tensor, "B S"],
@@ -108,6 +113,14 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         Raises:
             RequestError: If `reweight` is not a mapping from names in `reweightable` to functions.
         """
+        self.check_reweight(reweight)
+        check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
+        check_boolean("source_mask", source_mask, "of shape (B, S)", meaning="not padding")
+        return self.read(source, source_mask, Sites(record, reweight))
+
+    def read(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], sites: Sites) -> State:
+        """Return the result of `encode`; `sites` holds its arguments `record` and `reweight`."""
+        raise NotImplementedError(f"{type(self).__name__} has neither a method read nor an encode of its own")
 
     @abstractmethod
     def decode(
@@ -131,13 +144,13 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
                 the shapes of `AttentionMaps`.
         """
 
-    @abstractmethod
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
         """Return the scores of the words before the softmax."""
+        return self.output(features)
 
-    @abstractmethod
     def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
         """Return weight and bias of the map that `logits` applies, so that a loss need not store all logits at once."""
+        return self.output.weight, self.output.bias
 
     @abstractmethod
     def step(
@@ -194,33 +207,3 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         """Check that all functions are for sites of this model; every `encode`, `decode` and `step` calls this method."""
         if reweight is not None:
             check_reweight(reweight, self.reweightable)
-
-
-class LinearOutputModel(Seq2Seq[State]):
-    """A model whose last layer is linear."""
-
-    output: nn.Linear
-    """Linear map from features to the words."""
-
-    def encode(
-        self,
-        source: Int[Tensor, "B S"],
-        source_mask: Bool[Tensor, "B S"],
-        *,
-        record: Collection[str] = (),
-        reweight: ReweightBySite | None = None,
-    ) -> State:
-        self.check_reweight(reweight)
-        check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
-        check_boolean("source_mask", source_mask, "of shape (B, S)", meaning="not padding")
-        return self.read(source, source_mask, Sites(record, reweight))
-
-    @abstractmethod
-    def read(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], sites: Sites) -> State:
-        """Return the result of `encode`; `sites` holds its arguments `record` and `reweight`."""
-
-    def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
-        return self.output(features)
-
-    def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:
-        return self.output.weight, self.output.bias

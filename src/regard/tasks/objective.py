@@ -5,11 +5,11 @@ from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.capabilities import is_plain
 from regard.layers.cross_entropy import SoftTargets, linear_cross_entropy, plain_linear_cross_entropy
-from regard.models.seq2seq import LinearOutputModel, MapsWithLoss, Seq2Seq
+from regard.models.seq2seq import MapsWithLoss, Seq2Seq
 from regard.text.batching import Batch
 from regard.text.pairs.gold import GuidedBatch
 
@@ -52,7 +52,8 @@ def objective(
         words, gold = words.index_select(0, real), gold.index_select(0, real)
         if soft is not None:
             soft = SoftTargets(soft.words.index_select(0, real), soft.probabilities.index_select(0, real), soft.weight)
-    if isinstance(model, LinearOutputModel) and not is_plain(model.output):
+    output = getattr(model, "output", None)
+    if isinstance(output, nn.Module) and not is_plain(output):  # a map that computes more than its weight shows is called
         logits = model.logits(words)
         loss, nll = plain_linear_cross_entropy(logits, None, None, gold, label_smoothing=label_smoothing, soft=soft)
     else:

@@ -347,8 +347,7 @@ class MultiHead(Attention):
         self.key_projection = build(self.key_size, shared)
         self.value_projection = build(self.value_size, shared)
         self.output_projection = build(width, self.output_size)
-        for linear in (self.query_projection, self.key_projection, self.value_projection, self.output_projection):
-            start_linear(linear)
+        start_linear(self.query_projection, self.key_projection, self.value_projection, self.output_projection)
 
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B H Q E"]:
         """Return the queries of the heads."""

@@ -1,6 +1,5 @@
 """Interface of every normalizer, a function that turns the scores of a row into weights."""
 
-import inspect
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -64,11 +63,4 @@ def build_normalizer(called: str, normalizer: nn.Module | str | None) -> nn.Modu
     if normalizer is None or isinstance(normalizer, str):
         return named_normalizer(called, "softmax" if normalizer is None else normalizer)
     check_instance(called, "normalizer", normalizer, nn.Module, "Sparsemax()")
-    try:
-        inspect.signature(normalizer.forward).bind(None)
-    except TypeError:
-        raise ConfigError(
-            f"{called}(normalizer={type(normalizer).__name__}): a normalizer is called with the scores alone, which are −∞ "
-            "where masked; write a module with forward(scores)"
-        ) from None
     return normalizer

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.config import BagClassifierConfig
-from regard.layers.dropout import Dropout
-from regard.models.classifiers.pooled import PooledClassifier, WordDropout
+from regard.models.classifiers.pooled import PooledClassifier
 from regard.models.text_classifier import Example
 from regard.reweight import Sites
 from regard.text.symbols import PAD
@@ -50,10 +49,7 @@ class BagClassifier(PooledClassifier):
         if config.max_ngram > 1:
             self.ngram_embedding = nn.Embedding(config.num_buckets, width)
             nn.init.zeros_(self.ngram_embedding.weight)  # an unseen n-gram does not change its words
-        self.word_dropout = WordDropout(config.word_dropout)
-        self.embedding_dropout, self.output_dropout = Dropout(config.embedding_dropout), Dropout(config.output_dropout)
-        self.pooling = config.pooling.build(size=width)
-        self.output = nn.Linear(self.pooling.output_size, num_labels)
+        self.build_head(config, width, num_labels)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
         """Return each word's vector plus the vectors of the n-grams that end with it; n-grams with padding are left out."""

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.pooling import Pooling
+from regard.config.classifier import NeuralClassifierSettings
 from regard.layers.dropout import Dropout
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.reweight import Reweight, ReweightBySite, Sites
@@ -91,8 +92,13 @@ class PooledClassifier(NeuralClassifier):
 
     sites: tuple[str, ...] = ("pool",)
     pooling: Pooling
-    output_dropout: Dropout
-    output: nn.Linear
+
+    def build_head(self, config: NeuralClassifierSettings, size: int, num_labels: int) -> None:
+        """Build the dropouts, the pooling of states of width `size`, and the output layer."""
+        self.word_dropout = WordDropout(config.word_dropout)
+        self.embedding_dropout, self.output_dropout = Dropout(config.embedding_dropout), Dropout(config.output_dropout)
+        self.pooling = config.pooling.build(size=size)
+        self.output = nn.Linear(self.pooling.output_size, num_labels)
 
     def classify(
         self, tokens: Int[Tensor, "B S"], embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from regard.config import RecurrentClassifierConfig
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentLayer
-from regard.models.classifiers.pooled import PooledClassifier, WordDropout, build_embedding
+from regard.models.classifiers.pooled import PooledClassifier, build_embedding
 from regard.reweight import Reweight, Sites
 
 
@@ -27,8 +27,7 @@ class RecurrentClassifier(PooledClassifier):
         super().__init__()
         width = embedding_size or config.embedding_size
         self.embedding = build_embedding(vocabulary_size, width)
-        self.word_dropout = WordDropout(config.word_dropout)
-        self.embedding_dropout, self.layer_dropout = Dropout(config.embedding_dropout), Dropout(config.layer_dropout)
+        self.layer_dropout = Dropout(config.layer_dropout)
         states_size = config.hidden_size * (1 + config.bidirectional)
         self.layers = nn.ModuleList(
             RecurrentLayer(
@@ -39,9 +38,7 @@ class RecurrentClassifier(PooledClassifier):
             )
             for depth in range(config.num_layers)
         )
-        self.pooling = config.pooling.build(size=states_size)
-        self.output_dropout = Dropout(config.output_dropout)
-        self.output = nn.Linear(self.pooling.output_size, num_labels)
+        self.build_head(config, states_size, num_labels)
 
     def reweighted(
         self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], reweight: Reweight, *, times: int

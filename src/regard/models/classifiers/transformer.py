@@ -4,9 +4,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.config import TransformerClassifierConfig
-from regard.layers.dropout import Dropout
 from regard.layers.positions import build_positions
-from regard.models.classifiers.pooled import PooledClassifier, WordDropout, build_embedding
+from regard.models.classifiers.pooled import PooledClassifier, build_embedding
 from regard.models.transformer.build import build_encoder
 from regard.reweight import Sites
 
@@ -31,10 +30,7 @@ class TransformerClassifier(PooledClassifier):
         self.scale = 1.0 if embedding_size else size**0.5
         self.positions = build_positions(config.positions, size)
         self.encoder = build_encoder(config, num_layers=config.num_layers)
-        self.pooling = config.pooling.build(size=size)
-        self.word_dropout = WordDropout(config.word_dropout)
-        self.embedding_dropout, self.output_dropout = Dropout(config.embedding_dropout), Dropout(config.output_dropout)
-        self.output = nn.Linear(self.pooling.output_size, num_labels)
+        self.build_head(config, size, num_labels)
         self.sites = ("pool", *(f"encoder.{number}" for number in range(config.num_layers)))
 
     def states(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:

@@ -3,13 +3,9 @@
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.config import LanguageModelConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
-from regard.layers.positions import build_positions
-from regard.layers.transformer import CausalDecoder
-from regard.models.embeddings import build_embedding
-from regard.models.transformer.build import build_causal, initial_std
+from regard.layers.transformer import TransformerDecoder
 from regard.models.transformer.model import TransformerModel, TransformerState
 from regard.reweight import ReweightBySite, Sites
 
@@ -26,14 +22,12 @@ class TransformerLanguageModel(TransformerModel):
     Reference: Radford et al. 2018. Embeddings are multiplied by √D, and can be tied to the output layer (Press and Wolf 2017).
     """
 
-    decoder: CausalDecoder
-
     def __init__(
         self,
         *,
         embedding: nn.Embedding,
         positions: nn.Module,
-        decoder: CausalDecoder,
+        decoder: TransformerDecoder,
         output: nn.Linear,
         embedding_dropout: float = 0.0,
     ) -> None:
@@ -75,28 +69,3 @@ class TransformerLanguageModel(TransformerModel):
 
     def embed(self, tokens: Int[Tensor, "B T"], start: int) -> Float[Tensor, "B T D"]:
         return self.embedding_dropout(self.positions(self.embedding(tokens) * self.scale, start))
-
-
-def build_language_model(config: LanguageModelConfig, *, vocabulary_size: int) -> TransformerLanguageModel:
-    """Build the model, with initial weights from PyTorch's random generator.
-
-    Args:
-        config: Settings of the model.
-        vocabulary_size: V, number of words, ≥ 1.
-
-    Raises:
-        ConfigError: If widths do not match.
-    """
-    size = config.hidden_size
-    embedding = build_embedding(vocabulary_size, size, std=initial_std(size, tied=config.tie_embeddings))
-    output = nn.Linear(size, vocabulary_size, bias=config.output_bias)
-    nn.init.xavier_uniform_(output.weight)
-    if config.tie_embeddings:
-        output.weight = embedding.weight
-    return TransformerLanguageModel(
-        embedding=embedding,
-        positions=build_positions(config.positions, size),
-        decoder=build_causal(config),
-        output=output,
-        embedding_dropout=config.embedding_dropout,
-    )

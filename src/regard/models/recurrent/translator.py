@@ -8,13 +8,13 @@ from torch import Tensor, nn
 
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
 from regard.models.recurrent.encoder import Bridge, RecurrentEncoder
-from regard.models.seq2seq import AttentionMaps, LinearOutputModel, MapsWithLoss
+from regard.models.seq2seq import AttentionMaps, MapsWithLoss, Seq2Seq
 from regard.reweight import ReweightBySite, Sites, for_site, for_steps
 from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
 
-class RecurrentTranslator(LinearOutputModel[RecurrentState]):
+class RecurrentTranslator(Seq2Seq[RecurrentState]):
     """p(target | source), computed by a recurrent decoder that attends to the states of a recurrent encoder."""
 
     sites = ("cross",)

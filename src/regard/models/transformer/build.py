@@ -12,7 +12,6 @@ from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.positions import build_positions
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.layers.transformer import (
-    CausalDecoder,
     CausalLayer,
     DecoderLayer,
     EncoderLayer,
@@ -20,6 +19,7 @@ from regard.layers.transformer import (
     TransformerEncoder,
 )
 from regard.models.embeddings import build_embedding, tie_embeddings
+from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.transformer.translator import TransformerTranslator
 
 LayerConfig = TransformerConfig | LanguageModelConfig | TransformerClassifierConfig
@@ -27,16 +27,7 @@ LayerConfig = TransformerConfig | LanguageModelConfig | TransformerClassifierCon
 
 
 def build_transformer(config: TransformerConfig, *, source_size: int, target_size: int) -> TransformerTranslator:
-    """Build the model, with initial weights from PyTorch's random generator.
-
-    Args:
-        config: Settings of the model.
-        source_size: Number of words in the source's vocabulary.
-        target_size: Number of words in the target's vocabulary.
-
-    Raises:
-        ConfigError: If sizes do not match, or the decoder does not have the alignment layer or head.
-    """
+    """Build the model, with initial weights from PyTorch's random generator; see `build_translator`."""
     size, tie = config.hidden_size, config.tie_embeddings
     source = build_embedding(source_size, size, std=initial_std(size, tied=tie == "all"))
     target = build_embedding(target_size, size, std=initial_std(size, tied=tie != "none"))
@@ -54,6 +45,23 @@ def build_transformer(config: TransformerConfig, *, source_size: int, target_siz
         embedding_dropout=config.embedding_dropout,
         alignment_layer=None if config.alignment_layer < 0 else config.alignment_layer,
         alignment_head=None if config.alignment_head < 0 else config.alignment_head,
+    )
+
+
+def build_transformer_language_model(config: LanguageModelConfig, *, vocabulary_size: int) -> TransformerLanguageModel:
+    """Build the model, with initial weights from PyTorch's random generator; see `build_language_model`."""
+    size = config.hidden_size
+    embedding = build_embedding(vocabulary_size, size, std=initial_std(size, tied=config.tie_embeddings))
+    output = nn.Linear(size, vocabulary_size, bias=config.output_bias)
+    nn.init.xavier_uniform_(output.weight)
+    if config.tie_embeddings:
+        output.weight = embedding.weight
+    return TransformerLanguageModel(
+        embedding=embedding,
+        positions=build_positions(config.positions, size),
+        decoder=build_causal(config),
+        output=output,
+        embedding_dropout=config.embedding_dropout,
     )
 
 
@@ -115,13 +123,13 @@ def build_decoder(config: TransformerConfig) -> TransformerDecoder:
     return TransformerDecoder(layers, norm=_last_norm(config))
 
 
-def build_causal(config: LanguageModelConfig) -> CausalDecoder:
+def build_causal(config: LanguageModelConfig) -> TransformerDecoder:
     """Return the stack of layers of a decoder without a source; see `build_encoder` for its scales."""
     count = config.num_layers
     alpha, beta = (2 * count) ** 0.25, (8 * count) ** -0.25
     layers = [CausalLayer(**_build_parts(config, alpha, causal=True)) for _ in range(count)]
     scale_initial_weights(layers, config.norm_order, beta)
-    return CausalDecoder(layers, norm=_last_norm(config))
+    return TransformerDecoder(layers, norm=_last_norm(config))
 
 
 def _build_parts(config: LayerConfig, alpha: float, *, causal: bool = False) -> dict[str, Any]:

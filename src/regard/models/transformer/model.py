@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.attention.base import Memory
 from regard.layers.cache import DecoderCache
 from regard.layers.transformer import TransformerDecoder
-from regard.models.seq2seq import AttentionMaps, LinearOutputModel
+from regard.models.seq2seq import AttentionMaps, Seq2Seq
 from regard.reweight import ReweightBySite, Sites
 
 
@@ -45,7 +45,7 @@ class TransformerState:
         )
 
 
-class TransformerModel(LinearOutputModel[TransformerState]):
+class TransformerModel(Seq2Seq[TransformerState]):
     """Base of Transformers that predict words: translators and language models."""
 
     feeds_back = False
