@@ -129,7 +129,7 @@ def _different(found: list[Hypothesis]) -> list[Hypothesis]:
     return list(first.values())
 
 
-class Best:
+class Best(Chooser):
     """Chooser of the best continuations over all hypotheses of a sentence, or of each group of them."""
 
     def __init__(self, decoding: DecodingConfig) -> None:
@@ -140,7 +140,6 @@ class Best:
                 f"{groups}"
             )
         self.width, self.reorders, self._groups = beam_size, beam_size > 1, groups
-        self.handicap: Tensor | None = None
         self._decoding = decoding
         self._words: Tensor | None = None  # the words of each hypothesis so far, if restrictions depend on them
 
@@ -186,7 +185,6 @@ class Best:
         return parent, word, rank
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Keep only the sentences whose indices in the last step are in `kept`."""
         if self._words is not None and self.handicap is not None:
             self._words, self.handicap = self._words[kept], self.handicap[kept]
 

@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.decoding.guidance import Guidance, padded
-from regard.decoding.search import Chosen, Step
+from regard.decoding.search import Chooser, Chosen, Step
 from regard.text.symbols import END, PAD, UNKNOWN
 
 
@@ -103,7 +103,7 @@ class _Phrases:
         return self._within(now) * now.position[..., None] + 1
 
 
-class Constrained:
+class Constrained(Chooser):
     """Chooser of continuations that lead to given phrases.
 
     The limit of each sentence must be enough for its prefix, its phrases and the end symbol.
@@ -115,8 +115,6 @@ class Constrained:
     and redistributes unused places; candidates that leave too few steps for the missing phrases are removed; an interrupted
     phrase may begin again at once.
     """
-
-    handicap = None
 
     def __init__(self, beam_size: int, guidance: Guidance, limits: Int[Tensor, " B"]) -> None:
         self.width, self.reorders = beam_size, beam_size > 1
@@ -137,7 +135,6 @@ class Constrained:
         return choice // words.shape[2], flat.gather(1, choice), total.gather(1, choice)
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Keep only the sentences with the indices `kept` in the current batch."""
         self._phrases, self._now = self._phrases.keep(kept), self._now.keep(kept)
 
     def _candidates(self, step: Step) -> tuple[Int[Tensor, "B N K"], Float[Tensor, "B N K"]]:

@@ -1,6 +1,8 @@
 """Compute the score and the attention of given targets."""
 
 from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,7 +11,7 @@ from torch import Tensor
 
 from regard.config import DecodingConfig
 from regard.decoding.hypothesis import Hypothesis, score_of
-from regard.decoding.search import check_request
+from regard.decoding.search import DEFAULT_DECODING, check_request
 from regard.decoding.trace import source_sizes
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
@@ -28,18 +30,18 @@ def force(
     source_mask: Bool[Tensor, "B S"],
     target_in: Int[Tensor, "B T"],
     target_out: Int[Tensor, "B T"],
+    decoding: DecodingConfig = DEFAULT_DECODING,
     *,
-    length_penalty: float = 1.0,
-    length_reward: float = 0.0,
     record: Collection[str] = (),
     reweight: ReweightBySite | None = None,
+    **settings: Any,
 ) -> list[Hypothesis]:
     """Compute the score of given targets, Σ_t log p(y_t | y_<t, x), and record the attention.
 
     A row of `target_in` is the start symbol, words and padding; a row of `target_out` is words, the end symbol and padding. The
-    other arguments are those of `beam_search`.
+    other arguments are those of `beam_search`; of the settings, only the length penalty and the length reward have an effect.
     """
-    decoding = DecodingConfig(length_penalty=length_penalty, length_reward=length_reward)
+    decoding = replace(decoding, **settings)
     check_request(model, decoding, 1, record, reweight)
     lengths: list[int] = (target_out != PAD).sum(1).tolist()
     if not all(lengths):
@@ -61,7 +63,7 @@ def force(
             Hypothesis(
                 tokens=words[row][: length - 1],
                 log_probability=total,
-                score=score_of(total, float(length), length_penalty, length_reward),
+                score=score_of(total, float(length), decoding.length_penalty, decoding.length_reward),
                 finished=True,
                 token_log_probabilities=values[row, :length],
                 attention={site: _cut(site, weights[row], length, size) for site, weights in maps.items()},

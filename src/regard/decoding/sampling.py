@@ -20,7 +20,17 @@ from regard.config.language import SamplingSettings
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.restrictions import check_ranges, restricts_words, word_costs
-from regard.decoding.search import DEFAULT_DECODING, Chosen, Follow, Ranking, Step, check_request, length_limits, run_search
+from regard.decoding.search import (
+    DEFAULT_DECODING,
+    Chooser,
+    Chosen,
+    Follow,
+    Ranking,
+    Step,
+    check_request,
+    length_limits,
+    run_search,
+)
 from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import ReweightBySite
@@ -110,11 +120,8 @@ def _chance(sampling: Sampling, numbers: Sequence[int], limits: Int[Tensor, " B"
     return chance.to(limits.device)
 
 
-class _Drawn:
+class _Drawn(Chooser):
     """Chooser that continues each hypothesis with a random word, given a random number for each sentence, sample and step."""
-
-    reorders = False
-    handicap = None
 
     def __init__(self, sampling: Sampling, chance: Float[Tensor, "B N T"], decoding: DecodingConfig) -> None:
         self.width, self._sampling, self._chance, self._decoding = sampling.count, sampling, chance, decoding
@@ -137,7 +144,6 @@ class _Drawn:
         return parent, words, step.total + values.gather(-1, words[..., None])[..., 0]
 
     def keep(self, kept: Int[Tensor, " M"]) -> None:
-        """Keep only the sentences whose indices in the last step are in `kept`."""
         self._words = self._words[kept]
 
 

@@ -22,10 +22,10 @@ numerator is negative, the bound divides it by the denominator at the limit, and
 The results for a sentence do not depend on the other sentences in the batch.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -76,34 +76,23 @@ class Step:
     """Amount, ≥ 0, that is subtracted from the log probability of the end symbol in comparisons; None for 0."""
 
 
-class Chooser(Protocol):
+class Chooser(ABC):
     """An object that chooses the continuations that form the next step."""
 
-    @property
-    def width(self) -> int:
-        """Maximum number of hypotheses of a sentence."""
-        ...
+    width: int
+    """Maximum number of hypotheses of a sentence."""
+    reorders: bool = False
+    """Whether a hypothesis may continue another one than that of its own index."""
+    handicap: Tensor | None = None
+    """Amount (B,M) that comparisons subtract from the log probability of each hypothesis of the last step; None for nothing."""
 
-    @property
-    def reorders(self) -> bool:
-        """Whether a hypothesis may continue another one than that of its own index."""
-        ...
-
-    @property
-    def handicap(self) -> Tensor | None:
-        """Amount (B,M) that comparisons subtract from the log probability of each hypothesis of the last step.
-
-        None if nothing is subtracted.
-        """
-        ...
-
+    @abstractmethod
     def choose(self, step: Step) -> Chosen:
         """Choose the continuations of a step; there are fewer than `width` if fewer exist."""
-        ...
 
+    @abstractmethod
     def keep(self, kept: Int[Tensor, " M"]) -> None:
         """Keep only the sentences whose indices in the last step are in `kept`."""
-        ...
 
 
 @dataclass(frozen=True)
