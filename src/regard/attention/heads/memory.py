@@ -75,13 +75,13 @@ class HeadMemory(Memory):
         return HeadMemory(key, value, mask, positions, gates, dropped=(self.dropped or 0) + start)
 
     def with_further(self, pairs: list[tuple[Float[Tensor, "G N E"], Float[Tensor, "G N Ev"]]]) -> "HeadMemory":
-        """Return keys and values followed by further ones, the same in each row; the key mask stays that of the keys alone."""
+        """Return keys and values followed by further ones, the same in each row; masks and positions are left out."""
         if not pairs:
             return self
         rows = self.key.shape[0]
         key = torch.cat([self.key, *(key.to(self.key).expand(rows, -1, -1, -1) for key, _ in pairs)], 2)
         value = torch.cat([self.value, *(value.to(self.value).expand(rows, -1, -1, -1) for _, value in pairs)], 2)
-        return replace(self, key=key, value=value)
+        return HeadMemory(key, value)
 
 
 def _joined(first: Tensor | None, later: Tensor | None, axis: int) -> Tensor | None:

@@ -276,14 +276,15 @@ class MultiHead(Attention):
             if self.positions is not None or query_positions is not None:
                 heads, bias = self._place(heads, memory, query_positions)
         keys, plain = memory.key.shape[2], need_weights or reweight is not None or self.changes_weights
+        read = memory
         if self.modifies:
-            memory = memory.with_further([pair for modifier in self.modifiers if (pair := modifier.extra()) is not None])
-        masks = self._resolve(memory, attn_mask, score_bias, bias, shape[1], keys, plain)
+            read = memory.with_further([pair for modifier in self.modifiers if (pair := modifier.extra()) is not None])
+        masks = self._resolve(memory, attn_mask, score_bias, bias, shape[1], read.key.shape[2] - keys, plain)
         causal, masks = masks is None, masks or NO_MASKS
         change = None
         if reweight is not None or self.changes_weights or (plain and masks.empty is not None):
             change = partial(self.change_weights, masks=masks, keys=keys, reweight=reweight)
-        context, weights = self.mix(heads, memory, masks, causal=causal, change_weights=change, need_weights=need_weights)
+        context, weights = self.mix(heads, read, masks, causal=causal, change_weights=change, need_weights=need_weights)
         if weights is not None and self.modifies:
             weights = weights[..., :keys]
         if masks.empty is None:
@@ -299,14 +300,14 @@ class MultiHead(Attention):
         score_bias: Tensor | None,
         bias: Tensor | None,
         queries: int,
-        keys: int,
+        added: int,
         plain: bool,
     ) -> Masks | None:
         """Join the masks and biases of a call with those of this attention; None if PyTorch's causal kernel computes it.
 
-        `bias` is that of the positions. `keys` are those of the call, without those that modifiers have added.
+        `bias` is that of the positions, and `added` is the number of keys that modifiers add.
         """
-        added, device = memory.key.shape[2] - keys, memory.key.device
+        keys, device = memory.key.shape[2], memory.key.device
         given = attn_mask is not None or score_bias is not None or added
         masks, own = NO_MASKS, None
         if self.window is not None:
