@@ -26,9 +26,9 @@ def softmax(scores: Float[Tensor, "*batch K"], dtype: torch.dtype | None = None)
         scores: Any real numbers, in any floating type.
         dtype: Type of the computation and of the result; None for the type of the scores.
     """
-    missing = LANES - scores.shape[-1]
-    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    half = (dtype or scores.dtype).itemsize < 4
-    if traced or half or scores.device.type != "cpu" or not 0 < missing < LANES or scores.numel() < SMALL:
+    # The sizes come after the compiler's question, because a compiled graph must not depend on them.
+    plain = not scores.is_cpu or torch.compiler.is_compiling() or (dtype or scores.dtype).itemsize < 4
+    missing = 0 if plain else LANES - scores.shape[-1]
+    if not 0 < missing < LANES or scores.numel() < SMALL or torch.jit.is_tracing():
         return scores.softmax(-1, dtype=dtype)
     return functional.pad(scores, (0, missing), value=-torch.inf).softmax(-1, dtype=dtype)[..., : scores.shape[-1]]

@@ -107,9 +107,11 @@ def attend(
     if bias is not None:
         scores = scores + bias
     scores = hide(scores, mask)
-    # Without weights, a softmax of half types in float32 is faster and more accurate.
-    wide = torch.promote_types(scores.dtype, torch.float32)
-    weights = softmax(scores, None if plain else wide) if normalizer is None else normalizer(scores)
+    if normalizer is not None:
+        weights = normalizer(scores)
+    else:
+        # Without weights, a softmax of half types in float32 is faster and more accurate.
+        weights = softmax(scores, None if plain else torch.promote_types(scores.dtype, torch.float32))
     weights = weights.to(dtype)
     if change_weights is not None:
         weights = change_weights(weights)

@@ -276,16 +276,17 @@ class MultiHead(Attention):
             if self.positions is not None or query_positions is not None:
                 heads, bias = self._place(heads, memory, query_positions)
         keys, plain = memory.key.shape[2], need_weights or reweight is not None or self.changes_weights
-        read = memory
+        read, added = memory, 0
         if self.modifies:
             read = memory.with_further([pair for modifier in self.modifiers if (pair := modifier.extra()) is not None])
-        masks = self._resolve(memory, attn_mask, score_bias, bias, shape[1], read.key.shape[2] - keys, plain)
-        causal, masks = masks is None, masks or NO_MASKS
+            added = read.key.shape[2] - keys
+        found = self._resolve(memory, attn_mask, score_bias, bias, shape[1], added, plain)
+        causal, masks = found is None, NO_MASKS if found is None else found
         change = None
         if reweight is not None or self.changes_weights or (plain and masks.empty is not None):
             change = partial(self.change_weights, masks=masks, keys=keys, reweight=reweight)
         context, weights = self.mix(heads, read, masks, causal=causal, change_weights=change, need_weights=need_weights)
-        if weights is not None and self.modifies:
+        if weights is not None and added:
             weights = weights[..., :keys]
         if masks.empty is None:
             return AttentionOutput(self.output(context, query), weights), state

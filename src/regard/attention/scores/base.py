@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_number, check_scale, check_size
 from regard.attention.base import Attention, AttentionOutput, Memory
-from regard.attention.capabilities import Reweight, reweighted
+from regard.attention.capabilities import Reweight, is_exactly, reweighted
+from regard.attention.fast.softmax import softmax
 from regard.attention.masks import NO_MASKS, Masks, hide, resolve_masks, zero_masked, zero_rows
 from regard.attention.normalizers.base import build_normalizer, keeps_order
 from regard.attention.normalizers.softmax import Softmax
@@ -101,7 +102,8 @@ class WeightedAttention(Attention):
 
 def finish_weights(weights: Float[Tensor, "B Q K"], masks: Masks, reweight: Reweight | None) -> Float[Tensor, "B Q K"]:
     """Return the weights with zeros in empty rows, or those that `reweight` puts in their place."""
-    weights = zero_rows(weights, masks.empty)
+    if masks.empty is not None:
+        weights = zero_rows(weights, masks.empty)
     return weights if reweight is None else reweighted(weights, masks.allowed, reweight)
 
 
@@ -233,9 +235,12 @@ class ScoredAttention(WeightedAttention):
 
     def normalize(self, scores: Float[Tensor, "B Q K"], masks: Masks) -> Float[Tensor, "B Q K"]:
         """Return normalizer(scores + bias), in the type of the scores; the weights of empty rows have no meaning."""
+        normalizer: Any = self._modules["normalizer"]  # `self.normalizer` takes five times as long
+        if is_exactly(normalizer, Softmax):  # the call of a module would cost as much as a small softmax
+            normalizer = softmax
         if masks.bias is not None:
-            return self.normalizer(hide(scores + masks.bias, masks.mask)).to(scores.dtype)
-        return self.normalizer(hide(scores, masks.mask))
+            return normalizer(hide(scores + masks.bias, masks.mask)).to(scores.dtype)
+        return normalizer(hide(scores, masks.mask))
 
     def is_softmax(self) -> bool:
         """Return whether the weights are a softmax of the scores, without dropout, so that a kernel may compute them."""
