@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.config import BagClassifierConfig, MeanPoolingConfig, MultiHeadPoolingConfig
 from regard.models.build import build_classifier
-from regard.models.classifiers.bag import BagClassifier, count_texts, log_ratios, ngram_rows
+from regard.models.classifiers.bag import BagClassifier, count_texts, hash_ngrams, log_ratios
 from regard.text.symbols import UNKNOWN
 
 WORDS, LABELS, LENGTH = 31, 3, 7
@@ -55,7 +55,7 @@ def test_the_formula_word_by_word():
             state = model.embedding.weight[word].clone()
             for size in range(2, min(3, place + 1) + 1):
                 ngram = torch.tensor([[words[place - size + 1 : place + 1]]])
-                state += model.ngram_embedding.weight[ngram_rows(ngram, num_rows=4099)[0, 0]]
+                state += model.ngram_embedding.weight[hash_ngrams(ngram).remainder(4099)[0, 0]]
             states.append(state)
         scores = torch.stack([state @ model.pooling.projection.weight[0] for state in states])
         context = sum(weight * state for weight, state in zip(scores.softmax(dim=0), states, strict=True))
@@ -101,7 +101,7 @@ def test_all_weight_on_one_word_gives_that_words_logits_and_their_mean_is_the_te
         state = model.embedding.weight[word].clone()
         if place:
             pair = torch.tensor([[[words[place - 1], word]]])
-            state += model.ngram_embedding.weight[ngram_rows(pair, num_rows=4099)[0, 0]]
+            state += model.ngram_embedding.weight[hash_ngrams(pair).remainder(4099)[0, 0]]
         expected = torch.stack([weight @ state for weight in model.output.weight]) + model.output.bias
         one = torch.eye(LENGTH, dtype=torch.float64)[place]
         replaced = model(tokens[:1], mask[:1], reweight=lambda weights, allowed, one=one: one.expand_as(weights))
@@ -116,16 +116,16 @@ def test_all_weight_on_one_word_gives_that_words_logits_and_their_mean_is_the_te
 @given(st.lists(st.integers(1, 2**31), min_size=2, max_size=5), st.integers(1, 10**6))
 def test_rows_depend_on_words_and_order(words, rows):
     ngram = torch.tensor([[words]])
-    row = ngram_rows(ngram, num_rows=2**40)
-    assert (0 <= ngram_rows(ngram, num_rows=rows) < rows).all()
-    assert row != ngram_rows(torch.tensor([[[*words, 1]]]), num_rows=2**40)
+    row = hash_ngrams(ngram).remainder(2**40)
+    assert (0 <= hash_ngrams(ngram).remainder(rows) < rows).all()
+    assert row != hash_ngrams(torch.tensor([[[*words, 1]]])).remainder(2**40)
     if words != words[::-1]:
-        assert row != ngram_rows(ngram.flip(-1), num_rows=2**40)
+        assert row != hash_ngrams(ngram.flip(-1)).remainder(2**40)
 
 
 def test_rows_are_spread_evenly():
     grid = torch.cartesian_prod(torch.arange(4, 304), torch.arange(4, 304))[None]
-    counts = torch.bincount(ngram_rows(grid, num_rows=1000).flatten(), minlength=1000).double()
+    counts = torch.bincount(hash_ngrams(grid).remainder(1000).flatten(), minlength=1000).double()
     # As drawn: 90 a row, with a variance of 90.
     assert counts.var() == pytest.approx(90, rel=0.25)
 
@@ -133,7 +133,7 @@ def test_rows_are_spread_evenly():
 def test_rows_of_a_bundle_stay_where_they_were():
     """Another hash would make every trained bag forget its n-grams."""
     ngrams = torch.tensor([[[5, 6, 7], [7, 6, 5]]])
-    assert ngram_rows(ngrams, num_rows=65536).tolist() == [[54921, 12822]]
+    assert hash_ngrams(ngrams).remainder(65536).tolist() == [[54921, 12822]]
 
 
 def test_hidden_words_are_hidden_from_ngrams_too():

@@ -61,9 +61,8 @@ class BagClassifier(PooledClassifier):
 
     def _ngrams(self, tokens: Int[Tensor, "B S"]) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield for each n the table rows of the n-grams (B, S − n + 1), and a mask of the n-grams without padding."""
-        for size in range(2, min(self.max_ngram, tokens.shape[1]) + 1):
-            windows = tokens.unfold(1, size, 1)
-            yield ngram_rows(windows, num_rows=self.ngram_embedding.num_embeddings), (windows != PAD).all(dim=2)
+        for hashes, whole in hashed_ngrams(tokens, self.max_ngram):
+            yield hashes.remainder(self.ngram_embedding.num_embeddings), whole
 
     def states(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S E"]:
         """Return the embeddings after dropout."""
@@ -126,9 +125,11 @@ def log_ratios(counts: Float[Tensor, "R C"], smoothing: float) -> Float[Tensor, 
     return (inside.where(seen, 1) / outside.where(seen, 1)).log()
 
 
-def ngram_rows(ngrams: Int[Tensor, "B S N"], *, num_rows: int) -> Int[Tensor, "B S"]:
-    """Return the row of each n-gram in a table with `num_rows` rows."""
-    return hash_ngrams(ngrams).remainder(num_rows)
+def hashed_ngrams(tokens: Int[Tensor, "B S"], most: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield, for each n from 2 to `most`, the n-grams' hashes (B, S − n + 1), and a mask of the n-grams without padding."""
+    for size in range(2, min(most, tokens.shape[1]) + 1):
+        windows = tokens.unfold(1, size, 1)
+        yield hash_ngrams(windows), (windows != PAD).all(dim=2)
 
 
 def hash_ngrams(ngrams: Int[Tensor, "B S N"]) -> Int[Tensor, "B S"]:

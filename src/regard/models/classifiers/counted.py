@@ -5,7 +5,7 @@ With few texts, it is more accurate than a `BagClassifier` of the same words and
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch.nn import functional
 from regard.attention.masks import zero_masked
 from regard.attention.pooling import Pooling
 from regard.config import CountedClassifierConfig
-from regard.models.classifiers.bag import count_texts, hash_ngrams, log_ratios
+from regard.models.classifiers.bag import count_texts, hashed_ngrams, log_ratios
 from regard.models.classifiers.pooled import NeuralClassifier, WordDropout
 from regard.models.text_classifier import Example
 from regard.reweight import Sites
@@ -98,18 +98,12 @@ class CountedClassifier(NeuralClassifier):
     def _rows(self, tokens: Int[Tensor, "B S"]) -> tuple[Int[Tensor, "B S N"], Bool[Tensor, "B S N"]]:
         """Return the table rows of each token and of the n-grams that end at it, and a mask of those that have evidence."""
         rows, real = [tokens], [tokens != PAD]
-        for size, hashes, whole in self._ngrams(tokens):
-            buckets, before = hashes.remainder(self.num_buckets), (size - 1, 0)
+        for shorter, (hashes, whole) in enumerate(hashed_ngrams(tokens, self.max_ngram), 1):
+            buckets, before = hashes.remainder(self.num_buckets), (shorter, 0)
             rows.append(functional.pad(len(self.evidence) - self.num_buckets + buckets, before))
             real.append(functional.pad(whole & (self.keys[buckets] == hashes), before))
         stacked, counting = torch.stack(rows, dim=2), torch.stack(real, dim=2)
         return stacked, counting & _first_of_each(stacked.masked_fill(~counting, -1))
-
-    def _ngrams(self, tokens: Int[Tensor, "B S"]) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Yield for each n from 2 on: n, the n-grams' hashes (B, S − n + 1), and a mask of the n-grams without padding."""
-        for size in range(2, min(self.max_ngram, tokens.shape[1]) + 1):
-            windows = tokens.unfold(1, size, 1)
-            yield size, hash_ngrams(windows), (windows != PAD).all(dim=2)
 
     def _scale(self, lengths: Int[Tensor, "*B"]) -> Float[Tensor, "*B"]:
         """Return 1/√(4F) for texts with the given numbers of words, where F is the number of their words and n-grams."""
@@ -164,9 +158,8 @@ class CountedClassifier(NeuralClassifier):
 
     def _give_out_buckets(self, examples: Sequence[Example]) -> None:
         """Assign free buckets to the n-grams of the training texts, the most frequent first. Other n-grams have no evidence."""
-        found = [
-            hashes[whole] for tokens, mask, _ in examples for _, hashes, whole in self._ngrams(tokens.masked_fill(~mask, PAD))
-        ]
+        texts = (tokens.masked_fill(~mask, PAD) for tokens, mask, _ in examples)
+        found = [hashes[whole] for tokens in texts for hashes, whole in hashed_ngrams(tokens, self.max_ngram)]
         if not found:
             return
         hashes, counts = torch.cat(found).unique(return_counts=True)
