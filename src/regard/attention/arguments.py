@@ -75,22 +75,6 @@ _AT_CALL = {
 }
 
 
-def check_constructor(made: type, given: tuple[object, ...], named: Mapping[str, object]) -> None:
-    """Raise an error for arguments that a constructor does not accept; call this before the constructor."""
-    parameters = constructor_parameters(made)
-    kinds = {p.kind for p in parameters}
-    places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if len(given) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
-        names = ", ".join(f"{p.name}=…" for p in parameters if p.kind is p.KEYWORD_ONLY)
-        raise ArgumentError(
-            f"{made.__name__} takes {_listed(places)} by position, but got {len(given)} positional argument"
-            f"{'s' * (len(given) > 1)}; give the others by name: {names}"
-        )
-    known = [p.name for p in parameters]
-    if inspect.Parameter.VAR_KEYWORD not in kinds:
-        _refuse_names(f"{made.__name__}(…)", [name for name in named if name not in known], known, _AT_CONSTRUCTION)
-
-
 def constructor_parameters(made: type) -> list[inspect.Parameter]:
     """Return the parameters of a class's constructor.
 
@@ -127,12 +111,34 @@ class CheckedModule(nn.Module):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Check the arguments before the constructor runs."""
-        check_constructor(cls, args, kwargs)
+        parameters = constructor_parameters(cls)
+        kinds = {p.kind for p in parameters}
+        places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        if len(args) > len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
+            names = ", ".join(f"{p.name}=…" for p in parameters if p.kind is p.KEYWORD_ONLY)
+            raise ArgumentError(
+                f"{cls.__name__} takes {_listed(places)} by position, but got {len(args)} positional argument"
+                f"{'s' * (len(args) > 1)}; give the others by name: {names}"
+            )
+        known = [p.name for p in parameters]
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
+            _refuse_names(f"{cls.__name__}(…)", [name for name in kwargs if name not in known], known, _AT_CONSTRUCTION)
         return super().__new__(cls)
 
     def extra_repr(self) -> str:
-        """Return sizes and options, for `print`."""
-        return describe_arguments(self)
+        """Return the arguments, for `print`: those without a default, and those that differ from their default.
+
+        Device and dtype are left out, and so are arguments that the module stores as None, under another name or as a submodule
+        (`repr` lists submodules itself).
+        """
+        shown = []
+        for parameter in constructor_parameters(type(self)):
+            name, value = parameter.name, getattr(self, parameter.name, None)
+            if name in ("device", "dtype") or value is None or isinstance(value, nn.Module | Tensor) or callable(value):
+                continue
+            if isinstance(value, str | int | float | tuple | torch.dtype) and value != parameter.default:
+                shown.append(f"{name}={value}")
+        return ", ".join(shown)
 
 
 def refuse_call(called: str, given: Sequence[object], named: Iterable[str], known: Sequence[str], advice: str) -> None:
@@ -250,26 +256,6 @@ def check_instance(called: str, name: str, given: object, kind: type, example: s
         raise ConfigError(f"{called}({name}={_shown(given)}): expected {article} {kind.__name__}, such as {name}={example}")
 
 
-def describe_arguments(module: nn.Module) -> str:
-    """Return a module's arguments for its `repr`: those without a default, and those that differ from their default.
-
-    Device and dtype are left out, and so are arguments that the module stores as None, under another name or as a submodule
-    (`repr` lists submodules itself).
-    """
-    shown = []
-    for parameter in constructor_parameters(type(module)):
-        name, value = parameter.name, getattr(module, parameter.name, None)
-        if name in ("device", "dtype") or value is None or isinstance(value, nn.Module | Tensor) or callable(value):
-            continue
-        if isinstance(value, str | int | float | tuple | torch.dtype) and value != parameter.default:
-            shown.append(f"{name}={value}")
-    return ", ".join(shown)
-
-
 def _shown(value: object) -> str:
-    try:
-        text = value.__name__ if isinstance(value, type) else repr(value)
-    except ValueError:  # Python writes no number of more than 4,300 digits
-        text = "a huge number"
-    text = " ".join(text.split())
+    text = " ".join((value.__name__ if isinstance(value, type) else repr(value)).split())
     return text if len(text) <= 60 else f"{text[:60]}…"

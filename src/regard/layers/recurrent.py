@@ -83,12 +83,8 @@ class RecurrentLayer(nn.Module):
         self.weight_hh = nn.Parameter(torch.empty(directions, gates * hidden_size, hidden_size))
         self.bias_ih = nn.Parameter(torch.empty(directions, gates * hidden_size))
         self.bias_hh = nn.Parameter(torch.empty(directions, gates * hidden_size))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw all parameters uniformly between −1/√H and 1/√H, as PyTorch's recurrent layers do."""
-        for parameter in self.parameters():
-            nn.init.uniform_(parameter, -(self.hidden_size**-0.5), self.hidden_size**-0.5)
+        for parameter in self.parameters():  # as PyTorch's recurrent layers are initialised
+            nn.init.uniform_(parameter, -(hidden_size**-0.5), hidden_size**-0.5)
 
     @classmethod
     def from_torch(cls, module: nn.LSTM | nn.GRU, *, layer: int = 0) -> "RecurrentLayer":
