@@ -25,8 +25,8 @@ weights that are used and reported instead.
 """
 
 
+# Methods of a formula that an instance may have replaced, as an observed mechanism does.
 _REPLACEABLE = frozenset(("forward", "prepare", "attend", "step", "states", "before", "after"))
-"""Methods of a formula that an instance may have replaced, as an observed mechanism does."""
 
 
 def is_exactly(module: nn.Module, cls: type[nn.Module]) -> bool:

@@ -34,10 +34,10 @@ from regard.models.seq2seq import Seq2Seq
 from regard.reweight import ReweightBySite
 from regard.text.symbols import END
 
+# Number of consecutive words in a run; see `best_continuations`.
 _RUN = 64
-"""Number of consecutive words in a run; see `best_continuations`."""
+# Up to this number of values, comparing all of them is as fast.
 _FEW = 1 << 16
-"""Up to this number of values, comparing all of them is as fast."""
 
 
 def greedy(

@@ -27,10 +27,10 @@ from regard.inference.ctranslate2 import LONGEST, check_convertible, write_ctran
 from regard.models.seq2seq import Seq2Seq
 from regard.text.symbols import END, PAD, START
 
+# CTranslate2's names of the number formats.
 _TYPES = {"float32": "float32", "int8": "int8_float32"}
-"""CTranslate2's names of the number formats."""
+# Settings that the engine supports; the diversity has no effect without groups.
 _SETTINGS = ("beam_size", "length_penalty", "max_length", "batch_tokens", "precision", "diversity")
-"""Settings that the engine supports; the diversity has no effect without groups."""
 
 
 class CTranslate2Engine:

@@ -19,8 +19,8 @@ from regard.records.views import sides
 from regard.reweight import ReweightBySite
 from regard.text.symbols import PAD
 
+# Number of positions whose scores over the vocabulary are in memory at once.
 _BLOCK_ROWS = 256
-"""Number of positions whose scores over the vocabulary are in memory at once."""
 
 
 @torch.inference_mode()

@@ -35,12 +35,11 @@ from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import ReweightBySite
 
+# Number of most probable words that are sorted first for `top_p`; they nearly always contain all words that it allows.
 _NUCLEUS = 256
-"""Number of most probable words that are sorted first for `top_p`; they nearly always contain all words that it allows."""
+# Lowest temperature in computations. It replaces lower temperatures, with which scores would overflow in float32. At this
+# temperature, only the most probable word is drawn.
 _COLDEST = 1e-30
-"""Lowest temperature in computations. It replaces lower temperatures, with which scores would overflow in float32. At this
-temperature, only the most probable word is drawn.
-"""
 
 
 @dataclass(frozen=True)

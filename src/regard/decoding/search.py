@@ -44,12 +44,12 @@ from regard.reweight import ReweightBySite
 from regard.text.symbols import END, PAD, START
 
 DEFAULT_DECODING = DecodingConfig()
+# Maximum length that can be requested. Without it, the settings of an untrusted model could request an endless search.
 MOST_STEPS = 100_000
-"""Maximum length that can be requested. Without it, the settings of an untrusted model could request an endless search."""
+# Largest limit that is computed from the length of a sentence; it cuts targets that would never end.
 _LONGEST = 500
-"""Largest limit that is computed from the length of a sentence; it cuts targets that would never end."""
+# Number of steps that a GPU computes before the search reads which sentences have finished.
 _STEPS_AHEAD = 8
-"""Number of steps that a GPU computes before the search reads which sentences have finished."""
 
 Chosen = tuple[Int[Tensor, "B M"], Int[Tensor, "B M"], Float[Tensor, "B M"]]
 """Parent, word and log probability of the next M hypotheses of each sentence. A parent is an index in the previous step."""

@@ -20,8 +20,8 @@ from regard.models.seq2seq import AttentionMaps
 from regard.records.views import sides
 from regard.stopping import check_wanted
 
+# A hypothesis that ended: its sentence, its last step, its index among the hypotheses of that step, and its score.
 _ENDING = np.dtype([("row", int), ("step", int), ("slot", int), ("score", float), ("finished", bool)])
-"""A hypothesis that ended: its sentence, its last step, its index among the hypotheses of that step, and its score."""
 
 
 class _Step(NamedTuple):

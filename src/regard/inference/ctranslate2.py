@@ -28,16 +28,16 @@ from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.models.transformer.translator import TransformerTranslator
 from regard.text.symbols import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
 
+# Number of positions of a converted model with sinusoidal positions.
 LONGEST = 512
-"""Number of positions of a converted model with sinusoidal positions."""
 
+# Settings that CTranslate2 supports.
 SUPPORTED = {
     "norm": ("layer", "rms"),
     "norm_order": ("pre", "post", "deep"),
     "feed_forward": ("relu", "gelu", "swiglu"),
     "positions": ("sinusoidal", "rotary"),
 }
-"""Settings that CTranslate2 supports."""
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,13 @@ from regard.layers.cross_entropy import pad_vocabulary
 from regard.layers.recurrent import compute_dtype
 from regard.private_torch import can_pack, int8_product, pack_weight, packed_linear
 
+# Below this number of sentences, converting the weight costs more than it saves.
 _SENTENCES = 4
-"""Below this number of sentences, converting the weight costs more than it saves."""
+# Rows are padded to a multiple of this number, because oneDNN compiles and keeps a kernel of half a megabyte for each number of
+# rows.
 _ALIGNED = 32
-"""Rows are padded to a multiple of this number, because oneDNN compiles and keeps a kernel of half a megabyte for each
-number of rows.
-"""
+# Number of rows of a product of integers that are converted to float32 at once, while they are in the cache.
 _BLOCK_ROWS = 128
-"""Number of rows of a product of integers that are converted to float32 at once, while they are in the cache."""
 
 
 class PackedLinear(nn.Module):

@@ -25,8 +25,8 @@ from regard.attention.heads.rotary import Rotary
 from regard.attention.normalizers.softmax import Softmax
 from regard.reweight import per_hypothesis
 
+# Minimum number of words for which a pool gets free places.
 _SPARE = 8
-"""Minimum number of words for which a pool gets free places."""
 
 
 class DecoderCache(ABC):

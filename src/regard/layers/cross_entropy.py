@@ -26,22 +26,20 @@ from torch.nn import functional
 
 from regard.shapes import check_shape
 
+# Number of float32 logits in memory at once on a CPU: a few megabytes, which fit into the cache.
 CHUNK_ELEMENTS = 1 << 20
-"""Number of float32 logits in memory at once on a CPU: a few megabytes, which fit into the cache."""
+# Number of gradients of logits, in the dtype of the products, that are collected for one large product on a CPU.
 BUFFER_ELEMENTS = 1 << 22
-"""Number of gradients of logits, in the dtype of the products, that are collected for one large product on a CPU."""
+# The value of `CHUNK_ELEMENTS` and `BUFFER_ELEMENTS` on a GPU.
 GPU_ELEMENTS = 1 << 26
-"""The value of `CHUNK_ELEMENTS` and `BUFFER_ELEMENTS` on a GPU."""
+# Smallest probability whose logarithm is computed directly; float32 stores smaller ones with fewer digits or as zero.
 SMALLEST = 1e-30
-"""Smallest probability whose logarithm is computed directly; float32 stores smaller ones with fewer digits or as zero."""
+# On a CPU, rows are padded to a multiple of this number, because a product with a new number of rows takes about a millisecond
+# to set up.
 ROW_ALIGNMENT = 32
-"""On a CPU, rows are padded to a multiple of this number, because a product with a new number of rows takes about a millisecond
-to set up.
-"""
+# Vocabularies are padded to a multiple of this. Otherwise, float32 products run at about half the speed on a CPU, and products
+# of half types do not use the tensor cores of a GPU.
 ALIGNMENT, GPU_ALIGNMENT = 16, 8
-"""Vocabularies are padded to a multiple of this. Otherwise, float32 products run at about half the speed on a CPU, and products
-of half types do not use the tensor cores of a GPU.
-"""
 
 
 class SoftTargets(NamedTuple):

@@ -82,10 +82,10 @@ class DeepReadout(Readout):
         return torch.tanh(self.context_map(context) + self.output_map(output) + self.embedding_map(embedded))
 
 
+# The readouts, by the name in the settings.
 READOUTS: dict[str, type[Any]] = {
     "output": OutputReadout,
     "concat": ConcatReadout,
     "attentional": AttentionalReadout,
     "deep": DeepReadout,
 }
-"""The readouts, by the name in the settings."""

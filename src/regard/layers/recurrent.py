@@ -29,11 +29,11 @@ State = tuple[Tensor, Tensor | None]
 """The state of a recurrent layer, and its cell state (None for a GRU)."""
 
 _HAS_ONEDNN = torch.backends.mkldnn.is_available()
+# Number whose sigmoid is exactly 1 in every number format; the sigmoid of `-_SATURATED` is exactly 0.
 _SATURATED = 1e4
-"""Number whose sigmoid is exactly 1 in every number format; the sigmoid of `-_SATURATED` is exactly 0."""
 
+# Suffixes of the names of PyTorch's parameters, for the forward and the backward direction.
 _SUFFIXES = ("", "_reverse")
-"""Suffixes of the names of PyTorch's parameters, for the forward and the backward direction."""
 
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:

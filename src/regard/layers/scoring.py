@@ -31,15 +31,13 @@ from regard.attention.scores.additive import Additive, WeightNormAdditive
 from regard.attention.scores.concat import Concat, SumConcat
 from regard.attention.scores.products import Dot, General, ScaledDot
 
+# Largest |k| for which e^{2k} is used. Then |q| can be limited to `QUERY_LIMIT` without any effect: beyond that limit, |q + k|
+# is at least 10, where tanh is exactly ±1 in float32.
 KEY_LIMIT = 20.0
-"""Largest |k| for which e^{2k} is used. Then |q| can be limited to `QUERY_LIMIT` without any effect: beyond that limit, |q + k|
-is at least 10, where tanh is exactly ±1 in float32.
-"""
 QUERY_LIMIT = 30.0
+# Maximum number of values (steps · sentences · keys · width) that are kept for the backward pass: reciprocals, or tanh if it is
+# used. If there are more, they are computed again.
 KEPT_ELEMENTS = 1 << 25
-"""Maximum number of values (steps · sentences · keys · width) that are kept for the backward pass: reciprocals, or tanh if it
-is used. If there are more, they are computed again.
-"""
 
 
 @dataclass(frozen=True)

@@ -35,12 +35,12 @@ from regard.presets import load_preset
 
 __all__ = ["build_classifier", "build_language_model", "build_translator"]
 
+# By task: the kind of its model, as in the name of the function that builds it, and the class of the configuration.
 _KINDS: dict[str, tuple[str, type | UnionType]] = {
     "translation": ("translator", ModelConfig),
     "classification": ("classifier", ClassifierConfig),
     "language": ("language_model", LanguageModelConfig),
 }
-"""By task: the kind of its model, as in the name of the function that builds it, and the class of the configuration."""
 
 
 def build_translator(

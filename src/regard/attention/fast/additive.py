@@ -28,18 +28,17 @@ from torch import Tensor
 
 from regard.private_torch import is_transformed
 
+# Number of elements of a block: 1 MB of float32, which fits into a core's second-level cache.
 BLOCK = 1 << 18
-"""Number of elements of a block: 1 MB of float32, which fits into a core's second-level cache."""
+# Maximum number of queries in a block, large enough for efficient products that reduce over queries.
 QUERIES = 64
-"""Maximum number of queries in a block, large enough for efficient products that reduce over queries."""
+# Number of elements (B·Q·K·H) below which the plain form is as fast, because calls of operations cost more than arithmetic.
 SMALL = 1 << 16
-"""Number of elements (B·Q·K·H) below which the plain form is as fast, because calls of operations cost more than arithmetic."""
+# As `SMALL`, if a gradient is needed. This number of elements is larger, because gradients need more calls.
 SMALL_WITH_GRADIENT = 1 << 19
-"""As `SMALL`, if a gradient is needed. This number of elements is larger, because gradients need more calls."""
+# Number of queries below which the plain form is used, because computing the exponentials of the keys costs as much as the
+# tanh. This limit does not apply if these exponentials were computed before.
 FEW = 4
-"""Number of queries below which the plain form is used, because computing the exponentials of the keys costs as much as the
-tanh. This limit does not apply if these exponentials were computed before.
-"""
 
 _Index = tuple[slice | int, ...]
 

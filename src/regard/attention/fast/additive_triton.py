@@ -26,16 +26,13 @@ from torch import Tensor, nn
 
 from regard.private_torch import is_transformed
 
+# Number of elements (B·Q·K·H) below which the plain form is used. On an H100, the kernels are slower there, because they start
+# more operations.
 SMALL = 1 << 28
-"""Number of elements (B·Q·K·H) below which the plain form is used. On an H100, the kernels are slower there, because they start
-more operations.
-"""
+# Number of queries below which the plain form is used: Triton's matrix products need blocks of 16, which would be mostly empty.
 FEW = 8
-"""Number of queries below which the plain form is used: Triton's matrix products need blocks of 16, which would be mostly
-empty.
-"""
+# Maximum number of weights (B·queries·K) in memory at once in the backward pass: 16 MB per tensor.
 SLAB = 1 << 22
-"""Maximum number of weights (B·queries·K) in memory at once in the backward pass: 16 MB per tensor."""
 _INSTALLED = importlib.util.find_spec("triton") is not None
 _HALF = (torch.float16, torch.bfloat16)
 

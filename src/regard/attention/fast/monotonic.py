@@ -16,8 +16,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+# Maximum number of keys for a mechanism exported with a dynamic axis K.
 EXPORTED_KEYS = 1 << 16
-"""Maximum number of keys for a mechanism exported with a dynamic axis K."""
 
 
 def scanned_alignments(

@@ -10,10 +10,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+# Number of float32 values in a SIMD vector of 512 bits.
 LANES = 16
-"""Number of float32 values in a SIMD vector of 512 bits."""
+# Number of scores below which padding costs more than it saves.
 SMALL = 1 << 10
-"""Number of scores below which padding costs more than it saves."""
 
 
 def softmax(scores: Float[Tensor, "*batch K"], dtype: torch.dtype | None = None) -> Float[Tensor, "*batch K"]:

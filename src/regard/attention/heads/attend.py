@@ -119,10 +119,10 @@ def attend(
     return head_product(kept.to(value.dtype), value), weights if need_weights else None
 
 
+# Maximum Q, maximum K, minimum Q·K and minimum B·H·Q with which products are faster than a fused kernel (float32, CPU).
 _FEW_QUERIES, _FEW_KEYS, _LEAST, _MANY_ROWS = 8, 100, 12, 128
-"""Maximum Q, maximum K, minimum Q·K and minimum B·H·Q with which products are faster than a fused kernel (float32, CPU)."""
+# Number of weights (B·H·Q·K) up to which, in half types on a CPU, two products are faster than a fused kernel.
 LARGE = 1 << 21
-"""Number of weights (B·H·Q·K) up to which, in half types on a CPU, two products are faster than a fused kernel."""
 
 
 def is_products_fast(query: Float[Tensor, "B H Q E"], keys: int) -> bool:
@@ -147,8 +147,8 @@ def is_products_fast(query: Float[Tensor, "B H Q E"], keys: int) -> bool:
     return few and query.shape[:3].numel() >= _MANY_ROWS
 
 
+# Minimum number of rows of an input for which concatenating the weights of several maps costs less than it saves.
 _JOINT_ROWS = 256
-"""Minimum number of rows of an input for which concatenating the weights of several maps costs less than it saves."""
 
 
 def is_joint(x: Float[Tensor, "B T D"], linears: Sequence[nn.Linear]) -> bool:

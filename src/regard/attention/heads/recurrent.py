@@ -23,8 +23,8 @@ from regard.attention.masks import Masks
 from regard.errors import RequestError
 from regard.shapes import check_shape
 
+# Number of positions that products of matrices compute together.
 CHUNK = 64
-"""Number of positions that products of matrices compute together."""
 
 
 @register

@@ -160,12 +160,12 @@ class Llama3Scaling(_Divided):
 
 
 _LAYOUTS = ("pairs", "half")
+# Minimum number of positions whose rotations are computed and cached together.
 _KEPT_POSITIONS = 128
-"""Minimum number of positions whose rotations are computed and cached together."""
+# Rotations of later positions are not cached, so that an endless stream needs no more memory.
 _MOST_KEPT = 1 << 16
-"""Rotations of later positions are not cached, so that an endless stream needs no more memory."""
+# Classes that return the same frequencies in each call, so that rotations can be cached; your own scaling may learn them.
 _FIXED_SCALINGS = (type(None), LinearScaling, NTKScaling, YaRNScaling, Llama3Scaling)
-"""Classes that return the same frequencies in each call, so that rotations can be cached; your own scaling may learn them."""
 
 
 def _is_complex(pairs: Tensor) -> bool:

@@ -17,10 +17,9 @@ from regard.attention.arguments import check_flag, check_number, check_size
 from regard.attention.learned import build_number
 from regard.attention.normalizers.base import Normalizer
 
+# Smallest α. Below it, the exponent 1/(α − 1) is so large that float32 loses precision. Use a softmax instead of a smaller α;
+# the weights are nearly the same.
 SMALLEST = 1.01
-"""Smallest α. Below it, the exponent 1/(α − 1) is so large that float32 loses precision. Use a softmax instead of a smaller α;
-the weights are nearly the same.
-"""
 
 
 def sparsemax_threshold(z: Float[Tensor, "*any K"]) -> Float[Tensor, "*any 1"]:

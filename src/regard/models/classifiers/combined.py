@@ -12,8 +12,8 @@ from regard.models.classifiers.recurrent import RecurrentClassifier
 from regard.models.text_classifier import Classified, Example, TextClassifier
 from regard.reweight import Reweight, ReweightBySite
 
+# Total share of the recurrent members; small, because they make more errors with few texts.
 RECURRENT_SHARE = 0.25
-"""Total share of the recurrent members; small, because they make more errors with few texts."""
 
 
 class CombinedClassifier(TextClassifier):

@@ -118,5 +118,5 @@ class MeanBridge(LinearBridge):
         return kept.sum(dim=1) / mask.sum(dim=1, keepdim=True)
 
 
+# The bridges, by the name in the settings.
 BRIDGES: dict[str, type[Any]] = {"zeros": ZerosBridge, "copy": CopyBridge, "linear": LinearBridge, "mean": MeanBridge}
-"""The bridges, by the name in the settings."""
