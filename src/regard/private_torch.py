@@ -13,11 +13,9 @@ from torch.nn import functional
 
 
 def is_transformed() -> bool:
-    """Return whether a transform of `torch.func` is active.
-
-    Inside `vmap`, a tensor doesn't show whether its gradient is needed, so fast paths without gradients must not be taken.
-    Without the private function, return True always, because the code without fast paths is correct in all cases.
-    """
+    """Return whether a transform of `torch.func` is active; without the private function, always True."""
+    # Inside `vmap`, a tensor doesn't show whether its gradient is needed, so fast paths without gradients must not be taken.
+    # The code without fast paths is correct in all cases.
     active = getattr(torch._C, "_are_functorch_transforms_active", None)
     return True if active is None else bool(active())
 
@@ -51,22 +49,18 @@ def packed_linear(rows: Float[Tensor, "R D"], weight: Tensor, bias: Float[Tensor
 
 
 def int8_product(rows: Int8[Tensor, "R D"], weight: Int8[Tensor, "D V"]) -> Int32[Tensor, "R V"]:
-    """Return the product of two matrices of 8-bit integers on a CPU, in 32-bit integers.
-
-    Without the private function, or if it is slow or not exact on this processor, the product is computed in float32. This is
-    exact for up to 1,040 columns of `rows` if all numbers are from −127 to 127; with more, sums can be rounded.
-    """
+    """Return the product of two matrices of 8-bit integers on a CPU, in 32-bit integers."""
+    # Without the private function, or if it is slow or not exact on this processor, the product is computed in float32. This is
+    # exact for up to 1,040 columns of `rows` if all numbers are from −127 to 127; with more, sums can be rounded.
     found: Tensor = torch._int_mm(rows, weight) if _multiplies_int8() else (rows.float() @ weight.float()).int()
     return found
 
 
 @cache
 def _multiplies_int8() -> bool:
-    """Return whether PyTorch's product of 8-bit integers is fast and exact on this processor.
-
-    Without oneDNN, the product is a plain loop, which is slow. Without VNNI instructions, oneDNN adds pairs of products in 16
-    bits, which can overflow.
-    """
+    """Return whether PyTorch's product of 8-bit integers is fast and exact on this processor."""
+    # Without oneDNN, the product is a plain loop, which is slow. Without VNNI instructions, oneDNN adds pairs of products in 16
+    # bits, which can overflow.
     if not hasattr(torch, "_int_mm") or not (torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled):
         return False
     left, right = (torch.full(shape, 127, dtype=torch.int8) for shape in ((1, 64), (64, 16)))

@@ -190,11 +190,8 @@ def run_search(
 
 
 def _producible(logits: Float[Tensor, "B N V"], forced: Int[Tensor, " B"] | None) -> Float[Tensor, "B N V"]:
-    """Return the log probabilities of the next words, in float32.
-
-    Padding and the start symbol are never produced, nor are words other than a forced one: they get −∞. Probabilities still
-    refer to the whole vocabulary, so that they equal those that `force` computes.
-    """
+    """Return the log probabilities of the next words, in float32; −∞ for padding, the start symbol, and words not forced."""
+    # Probabilities refer to the whole vocabulary, so that they equal those that `force` computes.
     values = logits.log_softmax(-1, dtype=torch.float32)
     values[..., PAD] = values[..., START] = -torch.inf
     if forced is None:
@@ -211,11 +208,8 @@ def _follow_parents(state: DecoderState, parent: Int[Tensor, "B N"], before: int
 
 
 def is_free_to_read(tensor: Tensor) -> bool:
-    """Return whether a search can read values of the tensor at each step without waiting.
-
-    It cannot on a GPU, where reading waits until earlier operations have run, or on PyTorch's device `meta`, which has no
-    values.
-    """
+    """Return whether a search can read values of the tensor at each step without waiting."""
+    # On a GPU, reading waits until earlier operations have run; PyTorch's device `meta` has no values.
     return tensor.device.type not in ("cuda", "meta")
 
 

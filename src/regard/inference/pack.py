@@ -89,11 +89,9 @@ def _pack(module: nn.Module, sentences: int, int8: bool) -> nn.Module:
 
 
 class PackedNorm(nn.Module):
-    """A layer norm that is called without the hooks of modules, because a step of a search has many of them.
+    """A layer norm that is called without the hooks of modules."""
 
-    Args:
-        norm: The norm.
-    """
+    # A step of a search has many norms, and the call of a module costs as much as a small norm.
 
     def __init__(self, norm: nn.LayerNorm) -> None:
         super().__init__()
@@ -105,13 +103,9 @@ class PackedNorm(nn.Module):
 
 
 class QuantizedLayer(nn.Module):
-    """A recurrent layer that has only a `step`, with products in 8-bit integers; see `RecurrentLayer.step`.
+    """A recurrent layer of one direction that has only a `step`, with products in 8-bit integers; see `RecurrentLayer.step`."""
 
-    In other number formats, packed weights of recurrent layers gain nothing.
-
-    Args:
-        layer: A layer with one direction.
-    """
+    # In other number formats, packed weights of recurrent layers gain nothing.
 
     def __init__(self, layer: RecurrentLayer) -> None:
         super().__init__()

@@ -263,10 +263,9 @@ def _one_buffer(weights: list[Tensor]) -> list[Tensor]:
 
 
 class _Reverse(torch.autograd.Function):
-    """A reordering of the steps (T, B, D) of each row, by indices (T, B) from `reverse_index`, which are their own inverse.
+    """A reordering of the steps (T, B, D) of each row, by indices (T, B) from `reverse_index`, which are their own inverse."""
 
-    The gradient is the same reordering, which is faster than the sums that PyTorch computes as the gradient of indexing.
-    """
+    # The gradient is the same reordering, which is faster than the sums that PyTorch computes as the gradient of indexing.
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, reversal: Tensor) -> Tensor:

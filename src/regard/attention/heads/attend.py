@@ -126,22 +126,17 @@ LARGE = 1 << 21
 
 
 def is_products_fast(query: Float[Tensor, "B H Q E"], keys: int) -> bool:
-    """Return whether two products are faster than PyTorch's fused kernel: on a CPU only, for some types and sizes.
-
-    In half types, they are faster up to LARGE weights. Speed-up in bfloat16, forward and with gradients, with heads of 64: 3
-    and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at 128,4,1,30. Above LARGE, it depends on the sizes: 2 and 2.3 at 4,4,384,384,
-    but 0.4 and 0.7 at 4,8,512,512.
-
-    In float32, they are faster in a step of a search over several sentences, with few queries. Speed-up with a mask and heads
-    of 32: 2.0 at 64,4,5,14; 1.6 at 64,4,1,14; 1.5 at 16,4,5,13; 1.3 at 8,4,5,13; in a pool of words, 1.2 at 64,4,5,60 and 1.05
-    at 16,4,5,60. Sizes for which the kernel is used: 0.6 at 64,4,5,200, at 64,4,1,8 and at 1,4,5,13; 0.9 at 16,4,1,13.
-
-    An exported graph must not depend on sizes, so it has the fused kernel.
-    """
+    """Return whether two products are faster than PyTorch's fused kernel: on a CPU only, for some types and sizes."""
+    # An exported graph must not depend on sizes, so it has the fused kernel.
     if not query.is_cpu or torch.compiler.is_exporting():
         return False
+    # Speed-up in bfloat16, forward and with gradients, with heads of 64: 3 and 8.7 at B,H,Q,K = 32,4,30,30; 4.5 and 4.5 at
+    # 128,4,1,30. Above LARGE, it depends on the sizes: 2 and 2.3 at 4,4,384,384, but 0.4 and 0.7 at 4,8,512,512.
     if query.dtype.itemsize == 2:
         return query.shape[:-1].numel() * keys <= LARGE
+    # Speed-up in float32, in a step of a search over several sentences, with a mask and heads of 32: 2.0 at 64,4,5,14; 1.6 at
+    # 64,4,1,14; 1.5 at 16,4,5,13; 1.3 at 8,4,5,13; in a pool of words, 1.2 at 64,4,5,60 and 1.05 at 16,4,5,60. Sizes for which
+    # the kernel is used: 0.6 at 64,4,5,200, at 64,4,1,8 and at 1,4,5,13; 0.9 at 16,4,1,13.
     queries = query.shape[2]
     few = queries <= _FEW_QUERIES and keys <= _FEW_KEYS and queries * keys >= _LEAST
     return few and query.shape[:3].numel() >= _MANY_ROWS
@@ -152,11 +147,9 @@ _JOINT_ROWS = 256
 
 
 def is_joint(x: Float[Tensor, "B T D"], linears: Sequence[nn.Linear]) -> bool:
-    """Return whether linear maps of one input are computed as one: where nothing but their call would be left out.
-
-    A GPU then starts a third of the operations of an update; on a CPU, an update takes 1 to 3% less time.
-    """
-    # An exported graph must not depend on sizes, so they come second.
+    """Return whether linear maps of one input are computed as one: where nothing but their call would be left out."""
+    # A GPU then starts a third of the operations of an update; on a CPU, an update takes 1 to 3% less time. An exported graph
+    # must not depend on sizes, so they come second.
     if torch.compiler.is_compiling() or x.numel() < _JOINT_ROWS * x.shape[-1] or not all(map(is_plain, linears)):
         return False
     return {(linear.in_features, linear.bias is None) for linear in linears} == {(x.shape[-1], linears[0].bias is None)}

@@ -124,12 +124,12 @@ def scan_chunks(
 ) -> tuple[Float[Tensor, "B H T Es"], Float[Tensor, "B H E Es"]]:
     """Return S_tᵀ q_t for each position t, with S_t = S_0 + Σ_{i≤t} k_i v_iᵀ, and the last S; S_0 is `summary`.
 
-    For a chunk c of positions, the results are Q_c S_{c−1} + (Q_c K_cᵀ ⊙ causal) V_c, and S_c = S_{c−1} + K_cᵀ V_c. Time and
-    memory grow with the number of positions, not with its square. Speed-up over the recurrence on a CPU in float32, forward
-    and with gradients: 3.6 and 4.9 at B,H,T,E = 32,4,30,64; 2.7 and 18 at 4,8,512,64 (`benchmarks/log.md`).
+    For a chunk c of positions, the results are Q_c S_{c−1} + (Q_c K_cᵀ ⊙ causal) V_c, and S_c = S_{c−1} + K_cᵀ V_c.
 
     Reference: Hua et al. 2022, "Transformer quality in linear time", section 3.2.
     """
+    # Time and memory grow with the number of positions, not with its square. Speed-up over the recurrence on a CPU in float32,
+    # forward and with gradients: 3.6 and 4.9 at B,H,T,E = 32,4,30,64; 2.7 and 18 at 4,8,512,64 (`benchmarks/log.md`).
     length = query.shape[2]
     if not length:
         return value, summary

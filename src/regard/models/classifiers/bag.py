@@ -133,10 +133,8 @@ def hashed_ngrams(tokens: Int[Tensor, "B S"], most: int) -> Iterator[tuple[Tenso
 
 
 def hash_ngrams(ngrams: Int[Tensor, "B S N"]) -> Int[Tensor, "B S"]:
-    """Return a hash of each n-gram, from its words, their order and their number.
-
-    Integer products overflow 64 bits in the same way on every device.
-    """
+    """Return a hash of each n-gram, from its words, their order and their number."""
+    # Integer products overflow 64 bits in the same way on every device.
     state = torch.full_like(ngrams[..., 0], ngrams.shape[2])
     for position in range(ngrams.shape[2]):
         state = _mix(state + ngrams[..., position])

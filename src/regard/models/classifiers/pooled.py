@@ -17,11 +17,9 @@ from regard.text.symbols import PAD, UNKNOWN
 
 
 def build_embedding(vocabulary_size: int, embedding_size: int) -> nn.Embedding:
-    """Return word embeddings drawn from a normal distribution of variance 1/E; the embedding of padding stays zero.
-
-    With variance 1, PyTorch's default, a recurrent classifier learns several times slower and reaches a lower accuracy
-    (`benchmarks/log.md`).
-    """
+    """Return word embeddings drawn from a normal distribution of variance 1/E; the embedding of padding stays zero."""
+    # With variance 1, PyTorch's default, a recurrent classifier learns several times slower and reaches a lower accuracy
+    # (`benchmarks/log.md`).
     embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=PAD)
     with torch.no_grad():
         embedding.weight.mul_(embedding_size**-0.5)

@@ -66,16 +66,10 @@ def build_transformer_language_model(config: LanguageModelConfig, *, vocabulary_
 
 
 def initial_std(size: int, *, tied: bool) -> float:
-    """Return the standard deviation of initial embeddings of width D: D^-½, or D^-¾ if they are also the output layer.
-
-    The features of a decoder resemble the embedding of the word that it has just read. With D^-½, a tied output layer gives
-    this word a score of about √D, which is more than ln V for a vocabulary of V words, so an untrained model is certain that
-    every word is repeated. With D^-¾ the score is D^¼, which is small compared with ln V for every usual width.
-
-    Args:
-        size: D.
-        tied: Whether the output layer is the embedding.
-    """
+    """Return the standard deviation of initial embeddings of width D: D^-½, or D^-¾ if they are also the output layer."""
+    # The features of a decoder resemble the embedding of the word that it has just read. With D^-½, a tied output layer gives
+    # this word a score of about √D, which is more than ln V for a vocabulary of V words, so an untrained model is certain that
+    # every word is repeated. With D^-¾ the score is D^¼, which is small compared with ln V for every usual width.
     return size**-0.75 if tied else size**-0.5
 
 
