@@ -66,6 +66,7 @@ def test_pickles_hold_the_model(fitted):
         pickle.loads(pickle.dumps(make())).predict(TEXTS)
 
 
+@pytest.mark.slow
 def test_pipelines_searches_and_columns():
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     search = GridSearchCV(

@@ -87,6 +87,7 @@ def assert_equal(found, inputs, grads, mask, *, tolerance=1e-5):
         assert error <= allowed, (name, error, allowed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "weights"),
     [("ordinary", False), ("ordinary", True), ("saturated", True), ("cancelling", False), ("one side", True)],
@@ -102,6 +103,7 @@ def test_equals_the_plain_form(interpret, kind, weights):
     assert not found[1 + weights][0, 0].any(), "and its query no gradient"
 
 
+@pytest.mark.slow
 def test_large_weights_of_the_score_narrow_the_range(interpret):
     """v·(1 + e^{2x}) must not overflow where (1 + e^{2x})² does not."""
     inputs, grads = tensors(1, 16, 16, 4, 2)
@@ -113,6 +115,7 @@ def test_large_weights_of_the_score_narrow_the_range(interpret):
         torch.testing.assert_close(a.double(), b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_types_are_computed_in_float32(interpret, dtype):
     inputs, grads = tensors(2, 9, 10, 6, 5, dtype=dtype)
@@ -124,6 +127,7 @@ def test_half_types_are_computed_in_float32(interpret, dtype):
         assert (a - b).norm() <= 0.02 * b.norm()
 
 
+@pytest.mark.slow
 def test_shared_attention_masks_and_strides_are_followed(interpret):
     """(Q,K), and inputs whose axes are not in order."""
     inputs, grads = tensors(2, 5, 9, 4, 3)
@@ -132,6 +136,7 @@ def test_shared_attention_masks_and_strides_are_followed(interpret):
         assert_equal(interpret(interpreted.fused, inputs=inputs, grads=grads, mask=mask), inputs, grads, mask)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1, 9), (2, 1, 9), (1, 5, 9)], ids=str)
 def test_attention_masks_are_broadcast(interpret, shape):
     inputs, grads = tensors(2, 5, 9, 4, 3)
@@ -139,6 +144,7 @@ def test_attention_masks_are_broadcast(interpret, shape):
     assert_equal(interpret(interpreted.fused, inputs=inputs, grads=grads, mask=mask), inputs, grads, mask)
 
 
+@pytest.mark.slow
 def test_nan_behind_the_key_mask_does_not_leak(interpret):
     inputs, _ = tensors(2, 4, 6, 3, 5)
     masks = {"attn_mask": a_mask(2, 4, 6), "key_mask": a_mask(2, 3, 6)[:, 1]}
@@ -148,6 +154,7 @@ def test_nan_behind_the_key_mask_does_not_leak(interpret):
     assert all(torch.equal(a, b) for a, b in zip(interpret(interpreted.public, inputs=inputs, masks=masks), clean, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Additive, Concat, SumConcat])
 def test_layers_go_through_the_kernels(interpret, kind):
     torch.manual_seed(0)
@@ -162,6 +169,7 @@ def test_layers_go_through_the_kernels(interpret, kind):
         assert weights is None if not need_weights else torch.allclose(weights, wanted.weights, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_slabs_bound_the_memory_and_change_nothing(interpret):
     """Neither pass makes a tensor of B·Q·K where weights are not asked for."""
     inputs, grads = tensors(1, 130, 40, 3, 2)
@@ -173,6 +181,7 @@ def test_slabs_bound_the_memory_and_change_nothing(interpret):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_full_graphs(interpret):
     inputs, _ = tensors(2, 3, 4, 3, 2)
     eager, compiled = interpret(interpreted.compiled, inputs=inputs)

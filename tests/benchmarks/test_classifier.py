@@ -34,6 +34,7 @@ def test_the_rival_is_the_same_model() -> None:
     assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in plain.parameters())
 
 
+@pytest.mark.slow
 def test_one_line_of_figures(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--reviews", "300", "--rounds", "1", "--updates", "1", "--batch-tokens", "512"])
     found = json.loads(capsys.readouterr().out)

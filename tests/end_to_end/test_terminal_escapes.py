@@ -184,6 +184,7 @@ def commands_for(folder: Path, pairs: Path, reviews: Path, texts: Path) -> list[
     ]
 
 
+@pytest.mark.slow
 def test_training_on_hostile_data(made):
     *_, found = made
     assert any("evil" not in shown and printable(EVIL) in shown for shown, _ in found)
@@ -266,6 +267,7 @@ def test_every_command_with_forged_models(made, change, tmp_path):
         assert codes["translate", "deu"] == codes["classify", "reviews"] == codes["generate", "stories"] == 2
 
 
+@pytest.mark.slow
 def test_the_service_with_hostile_requests(made):
     folder = made[0]
 

@@ -56,7 +56,7 @@ def make(folder, model):
     return folder
 
 
-@pytest.fixture(scope="module", params=list(MODELS))
+@pytest.fixture(scope="module", params=["input feeding", pytest.param("rotary", marks=pytest.mark.slow)])
 def exported(request, tmp_path_factory):
     return _export(request.param, MODELS[request.param], tmp_path_factory)
 

@@ -100,7 +100,8 @@ def test_defaults_of_fine_tuning(base, tmp_path):
     assert config.data.train == ("x.tsv",)
 
 
-@pytest.mark.parametrize("killed", [pytest.param(1, marks=pytest.mark.slow), 5])
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [1, 5])
 def test_it_resumes_bit_for_bit_when_the_old_model_is_gone(base, other, tmp_path, stop_at, killed):  # noqa: F811
     given = settings(other, tmp_path, **{"training.max_steps": 8, "training.validate_every": 3, "model.freeze": "encoder"})
     whole = fit(given | {"out": str(tmp_path / "whole")}, start_from=base, progress=False)
