@@ -18,7 +18,6 @@ from typing import Any
 SETTINGS: dict[str, dict[str, Any] | None] = {
     "without": None,
     "all weights": {},
-    "top 8 of each row": {"top_k": 8},
     "one head of one layer": {"names": ["h.0.attn"], "heads": [0]},
     "eager": None,
 }

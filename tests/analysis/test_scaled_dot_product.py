@@ -145,19 +145,11 @@ def test_only_what_is_asked_for():
     model, x = nn.Sequential(Layer(), nn.Sequential(Layer(), Layer())), torch.randn(3, 5, 8)
     with regard.capture(model) as whole:
         model(x)
-    with regard.capture(model, names=["1.*"], heads=[1], top_k=2, device="cpu") as caught:
+    with regard.capture(model, names=["1.*"], heads=[1], device="cpu") as caught:
         model(x)
     assert list(whole) == ["0", "1.0", "1.1"]
     assert list(caught) == ["1.0", "1.1"]
-    kept = caught.calls[1].kept
-    assert kept.values.shape == kept.indices.shape == (3, 1, 5, 2)
-    largest = whole["1.1"][:, 1:].topk(2, -1).values
-    assert torch.equal(kept.values, largest)
-    dense = caught["1.1"]
-    assert torch.equal(dense, whole["1.1"][:, 1:].where(whole["1.1"][:, 1:] >= largest[..., -1:], 0))
-    with regard.capture(model, heads=[1], top_k=9) as caught:
-        model(x)
-    assert torch.equal(caught["0"], whole["0"][:, 1:])
+    assert torch.equal(caught["1.1"], whole["1.1"][:, 1:])
 
 
 def test_rows_are_computed_in_chunks(monkeypatch):
@@ -166,12 +158,10 @@ def test_rows_are_computed_in_chunks(monkeypatch):
     with regard.capture(model) as whole:
         model(x)
     monkeypatch.setattr("regard.analysis.observation._CHUNK", 60)  # two rows of 3 sentences, 2 heads and 5 keys
-    for options in ({}, {"top_k": 3}, {"device": "cpu"}):
+    for options in ({}, {"device": "cpu"}):
         with regard.capture(model, **options) as caught:
             model(x)
-        kept = caught[""] > 0
-        torch.testing.assert_close(caught[""], whole[""].where(kept, 0))
-        assert kept.sum() == (3 * 2 * (1 + 2 + 3 + 3 + 3) if "top_k" in options else 3 * 2 * 15)
+        torch.testing.assert_close(caught[""], whole[""])
 
 
 @pytest.mark.parametrize(
@@ -181,7 +171,6 @@ def test_rows_are_computed_in_chunks(monkeypatch):
         ({"names": ["encoder"]}, "no module has the name 'encoder'"),
         ({"heads": [-1]}, r"heads is \[-1\], expected a list of whole numbers of 0 or more"),
         ({"heads": [2]}, "heads contains 2, but '0' has 2 heads: choose from 0 to 1"),
-        ({"top_k": 0}, "top_k is 0, expected a whole number of 1 or more, or None for all weights"),
     ],
 )
 def test_refusals(options, message):

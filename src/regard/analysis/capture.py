@@ -168,7 +168,6 @@ def capture(
     *,
     names: Collection[str] | None = None,
     heads: Sequence[int] | None = None,
-    top_k: int | None = None,
     device: torch.device | str | None = None,
 ) -> Iterator[Captured]:
     """Capture the attention weights inside a module.
@@ -191,7 +190,6 @@ def capture(
         module: Any PyTorch module.
         names: Names of the modules whose weights are kept, or patterns such as `encoder.layer.0.*`; None for all.
         heads: Indices of the heads that are kept, from 0; None for all.
-        top_k: Number of weights that are kept for each query, the largest ones; None for all. The others become zero.
         device: Device on which the weights are kept, such as `cpu`; None for that of the module.
 
     Yields:
@@ -200,14 +198,14 @@ def capture(
     Raises:
         RequestError: If the module is compiled or scripted, no module matches one of `names`, a module has too few heads for
             `heads`, or no attention was captured.
-        ConfigError: If `names`, `heads` or `top_k` has the wrong type or is out of range.
+        ConfigError: If `names` or `heads` has the wrong type or is out of range.
     """
     if is_compiled(module):
         raise RequestError(
             f"capture: this {type(module).__name__} is compiled or scripted, which cannot be captured: give the module from "
             "which it was made, such as model._orig_mod, and run that one"
         )
-    observer = Observer(module, Selection(names, heads, top_k, device))
+    observer = Observer(module, Selection(names, heads, device))
     ours = [part for part in observer.names if isinstance(part, Attention)]
     caught, watch = Captured(observer), Watch(observer, products=not ours)
     with ExitStack() as stack:

@@ -87,24 +87,24 @@ class Watch(TorchFunctionMode):
             self.contexts.pop(args[0])(output)
         if func is functional.scaled_dot_product_attention:
             fold = self.observer.fold(kwargs["query"] if "query" in kwargs else args[0])
-            kept = selected_weights(args, kwargs, module, name, self.observer.selection, fold)
-            self._take(name, kept, fold, output)
+            weights = selected_weights(args, kwargs, module, name, self.observer.selection, fold)
+            self._take(name, weights, fold, output)
         elif func is functional.multi_head_attention_forward:
             bound = _MULTI_HEAD.bind(*args, **kwargs)
             bound.arguments.update(need_weights=True, average_attn_weights=False, dropout_p=0.0, training=False)
-            weights: Any = func(*bound.args, **bound.kwargs)[1]
+            found: Any = func(*bound.args, **bound.kwargs)[1]
             # `nn.MultiheadAttention` may give the function two transposed views of one input.
             sequences = (bound.arguments["query"], bound.arguments["key"])
             query, key = ((each.data_ptr(), each.shape, each.stride()) for each in sequences)
-            self.observer.take(name, weights if weights.ndim == 4 else weights[None], query == key)
+            self.observer.take(name, found if found.ndim == 4 else found[None], query == key)
         elif any(part in getattr(func, "__name__", "").lower() for part in ("attention", "attn")):
             self.observer.miss(name)
         elif self.products:
             self._follow(getattr(func, "__name__", ""), args, kwargs, output)
 
-    def _take(self, name: str, kept: Any, fold: tuple[int, int] | None, context: Tensor) -> None:
+    def _take(self, name: str, weights: Tensor, fold: tuple[int, int] | None, context: Tensor) -> None:
         """Report weights; if sentences and heads had one axis, only if the context is then split in the same order."""
-        number = self.observer.take_kept(name, kept, is_checked=fold is None or 1 in fold)
+        number = self.observer.take_own(name, weights, is_checked=fold is None or 1 in fold)
         if fold is not None and 1 not in fold:
 
             def confirm(after: Any) -> None:

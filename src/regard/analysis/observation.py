@@ -21,31 +21,11 @@ _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead")
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The weights of a call that are kept: all of them, or the k largest of each query."""
-
-    values: Tensor
-    """Weights (…,Q,K), or (…,Q,k) with the largest first."""
-    indices: Tensor | None = None
-    """Indices (…,Q,k) of the keys that the k largest weights belong to; None if all weights are kept."""
-    num_keys: int = 0
-    """Number of keys K."""
-
-    def dense(self) -> Tensor:
-        """Return the weights (…,Q,K) with zeros in place of those that were not kept."""
-        if self.indices is None:
-            return self.values
-        whole = self.values.new_zeros(*self.values.shape[:-1], self.num_keys)
-        return whole.scatter_(-1, self.indices.long(), self.values)
-
-
-@dataclass(frozen=True)
 class Selection:
     """The weights that a capture keeps; the arguments are those of `regard.capture`."""
 
     names: Collection[str] | None = None
     heads: Sequence[int] | None = None
-    top_k: int | None = None
     device: torch.device | str | None = None
 
     def __post_init__(self) -> None:
@@ -53,10 +33,6 @@ class Selection:
             raise ConfigError(f"capture: names is the string {self.names!r}, expected a list of names: [{self.names!r}]")
         if self.heads is not None and not all(isinstance(head, int) and head >= 0 for head in self.heads):
             raise ConfigError(f"capture: heads is {self.heads!r}, expected a list of whole numbers of 0 or more")
-        if self.top_k is not None and self.top_k < 1:
-            raise ConfigError(
-                f"capture: top_k is {self.top_k!r}, expected a whole number of 1 or more, or None for all weights"
-            )
 
     def includes(self, name: str) -> bool:
         """Return whether weights of this module are kept."""
@@ -71,31 +47,26 @@ class Selection:
             )
         return chosen
 
-    def keep(self, weights: Tensor, name: str) -> Kept:
+    def keep(self, weights: Tensor, name: str) -> Tensor:
         """Return the part of the weights (B,H,Q,K), or (B,Q,K) without heads, that is kept."""
         if self.heads is not None and weights.ndim == 4:
             weights = weights[:, self.heads_of(weights.shape[1], name)]
-        weights = weights.detach()
-        return self.collect(weights.shape, lambda rows: weights[..., rows, :])
+        return weights.detach().to(self.device)
 
-    def collect(self, shape: Sequence[int], rows_of: Callable[[slice], Tensor]) -> Kept:
-        """Compute weights of this shape (…,Q,K) for some queries at a time with `rows_of`, and return the part that is kept."""
+    def collect(self, shape: Sequence[int], rows_of: Callable[[slice], Tensor]) -> Tensor:
+        """Return weights of this shape (…,Q,K), computed for some queries at a time with `rows_of`."""
         *rest, queries, keys = shape
         step = max(1, _CHUNK // max(1, torch.Size(rest).numel() * keys))
         ranges = [slice(start, min(start + step, queries)) for start in range(0, max(queries, 1), step)]
-        if self.top_k is not None and self.top_k < keys:
-            # The weights that are left out are freed after each part, so a long text fits into memory.
-            tops = [rows_of(rows).topk(self.top_k, -1) for rows in ranges]
-            values = torch.cat([top.values.to(self.device) for top in tops], -2)
-            return Kept(values, torch.cat([top.indices.int().to(self.device) for top in tops], -2), keys)
         first = rows_of(ranges[0])
         if len(ranges) == 1:
-            return Kept(first.to(self.device), None, keys)
+            return first.to(self.device)
+        # One tensor is filled, because joining parts would need twice the memory of the weights.
         whole = first.new_empty(*rest, queries, keys, device=self.device or first.device)
         whole[..., ranges[0], :] = first
         for rows in ranges[1:]:
             whole[..., rows, :] = rows_of(rows)
-        return Kept(whole, None, keys)
+        return whole
 
 
 @dataclass(frozen=True)
@@ -104,19 +75,14 @@ class Call:
 
     name: str
     """Name of the called module in `named_modules`; empty for the module given to `capture`."""
-    kept: Kept
-    """The kept part of the weights (B,H,Q,K), or (B,Q,K) for a mechanism without heads; detached."""
+    weights: Tensor
+    """Weights (B,H,Q,K) of the chosen heads, or (B,Q,K) for a mechanism without heads; detached."""
     within: bool | None
     """Whether queries and keys came from the same sequence; None if that is not known."""
     is_causal: bool | None = None
     """Value of the module's attribute `is_causal` or `is_decoder`; None if it has neither."""
     is_checked: bool = True
     """False if the first axis has sentences and something else, such as heads, in an unknown order."""
-
-    @property
-    def weights(self) -> Tensor:
-        """Return the weights as one tensor, with zeros in place of those that `top_k` left out."""
-        return self.kept.dense()
 
 
 class Observer:
@@ -203,20 +169,19 @@ class Observer:
         """Add a call of a module, if it is selected; `within` says whether queries and keys came from the same sequence."""
         self.observe(name, lambda: self._add(name, self.selection.keep(weights, name), within))
 
-    def take_kept(self, name: str, kept: Kept, *, is_checked: bool = True) -> int:
+    def take_own(self, name: str, weights: Tensor, *, is_checked: bool = True) -> int:
         """Add a call of attention that a module computes in its own code, and return its index."""
         # Only the name, and different numbers of queries and keys, show that the keys come from another sequence.
-        across = any(part in name.lower() for part in _ACROSS) or kept.values.shape[-2] != kept.num_keys
-        return self._add(name, kept, False if across else None, is_checked=is_checked)
+        across = any(part in name.lower() for part in _ACROSS) or weights.shape[-2] != weights.shape[-1]
+        return self._add(name, weights, False if across else None, is_checked=is_checked)
 
-    def _add(self, name: str, kept: Kept, within: bool | None, *, is_checked: bool = True) -> int:
-        values = kept.values
-        if type(values) is not Tensor or values.is_meta or values.is_nested:
-            raise TypeError(f"the weights are a {type(values).__name__} on {values.device}, expected a tensor with values")
+    def _add(self, name: str, weights: Tensor, within: bool | None, *, is_checked: bool = True) -> int:
+        if type(weights) is not Tensor or weights.is_meta or weights.is_nested:
+            raise TypeError(f"the weights are a {type(weights).__name__} on {weights.device}, expected a tensor with values")
         part = next((part for each, part in reversed(self.running) if each == name), None)
         facts = (getattr(part, fact, None) for fact in ("is_causal", "is_decoder"))
         causal = next((fact for fact in facts if isinstance(fact, bool)), None)
-        self.calls.append(Call(name, kept, within, causal, is_checked))
+        self.calls.append(Call(name, weights, within, causal, is_checked))
         return len(self.calls) - 1
 
     def fold(self, tensor: Tensor) -> tuple[int, int] | None:

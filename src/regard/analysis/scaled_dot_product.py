@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.analysis.observation import Kept, Selection
+from regard.analysis.observation import Selection
 
 _NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
@@ -47,7 +47,7 @@ def selected_weights(
     name: str,
     selection: Selection,
     fold: tuple[int, int] | None = None,
-) -> Kept:
+) -> Tensor:
     """Return the selected weights of one call of `scaled_dot_product_attention`, computed some rows at a time.
 
     The innermost module that made the call has this name; for `fold`, see `Observer.fold`.
