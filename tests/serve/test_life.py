@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import signal
 import socket
 import threading
 import time
@@ -78,28 +77,6 @@ def test_a_stop_loses_no_accepted_request(runs):
     assert service.events("stopped")
     with pytest.raises(httpx.ConnectError):
         httpx.get(service.url)
-
-
-@pytest.mark.slow
-def test_a_stop_answers_connections_that_nobody_has_accepted_yet(runs):
-    """The process sleeps while clients connect and send, and SIGTERM is the first that it sees when it wakes."""
-    service = Service(runs / "deu")
-    body = b'{"texts": ["she kissed him ."]}'
-    head = "POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
-    host, port = service.url.removeprefix("http://").split(":")
-    service.process.send_signal(signal.SIGSTOP)
-    connections = [socket.create_connection((host, int(port)), timeout=60) for _ in range(8)]
-    for connection in connections:
-        connection.sendall(request)
-    service.process.send_signal(signal.SIGTERM)
-    service.process.send_signal(signal.SIGCONT)
-    answers = []
-    for connection in connections:
-        with connection:
-            answers.append(connection.recv(65536))
-    assert [answer.split(b" ")[1:2] for answer in answers] == [[b"200"]] * 8
-    assert service.stop() == 0
 
 
 @pytest.mark.slow

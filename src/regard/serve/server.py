@@ -17,8 +17,6 @@ from regard.serve.limits import Limits
 from regard.serve.log import log, set_up_log
 from regard.serve.middleware import Middleware
 
-_ACCEPTING_ROUNDS = 8
-"""Number of rounds of the event loop, during a stop, in which connections that are already complete are still accepted."""
 _SETTLING_SECONDS = 1.0
 """Time in seconds during a stop in which requests on open connections are still accepted."""
 _SPARE_SECONDS = 5
@@ -106,12 +104,6 @@ class _Server(uvicorn.Server):
         """Stop listening, accept requests on open connections for a moment, and finish all accepted requests."""
         self._middleware.draining = True
         log("stopping")
-        # The kernel completes connections before the server accepts them. Closing the socket now would reset these connections.
-        for opened in sockets or ():
-            opened.listen(0)
-        # Each round accepts connections that the kernel has already completed.
-        for _ in range(_ACCEPTING_ROUNDS):
-            await asyncio.sleep(0)
         for server in self.servers:
             server.close()
         # Clients may have sent a request just before they learn that the connection closes.
