@@ -54,7 +54,7 @@ class RegardError(Exception):
 
     exit_code: int = 2
     """Exit code of the command line."""
-    reported: bool = False
+    told: bool = False
     """Whether another process of the same run already prints the message."""
 
     def __str__(self) -> str:

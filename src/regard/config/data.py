@@ -76,8 +76,8 @@ class DataConfig(FileSettings):
     columns.
     """
     format: Annotated[Literal["auto", TableFormat, "fast_align", "text"], Role.LAYOUT] = "auto"
-    """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `fast_align`:
-    lines whose two sides are separated by `|||`; `text`: two parallel text files.
+    """Format of the files; `auto`: found from the ending of the name, else tab-separated; `jsonl`: JSON lines or a JSON array;
+    `fast_align`: lines whose two sides are separated by `|||`; `text`: two parallel text files.
     """
     header: Annotated[Literal["auto", "yes", "no"], Role.LAYOUT] = "auto"
     """Whether the first line is a header: names of columns in a tab- or comma-separated file, or of languages in parallel
@@ -114,7 +114,7 @@ class LabelledDataConfig(FileSettings):
     """Column of the label, by name or by number from 0. Empty: chosen by the names and the content of the columns."""
     label_separator: Annotated[str, Role.READING, Role.LAYOUT] = ""
     """Separator between the labels of a text, such as `;`. A text can then have no label, one, or several. Empty: every text
-    has one label, unless the labels are lists in JSON or Parquet, or all are written as lists (`['film', 'good']`).
+    has one label, unless the labels are lists in JSON or Parquet.
     """
     language: Annotated[str, Role.READING] = ""
     """Language code of the texts (`en`), which selects the rules of spaCy's tokenizer."""
@@ -123,8 +123,9 @@ class LabelledDataConfig(FileSettings):
     vectors_size: Annotated[Natural, Role.READING, Role.DERIVED] = 0
     """Width of the word vectors from which the embedding started; 0 if there were none. regard sets this; do not set it."""
     format: Annotated[Literal["auto", TableFormat, "fasttext", "text"], Role.LAYOUT] = "auto"
-    """Format of the files; `auto`: found from their names and first lines; `jsonl`: JSON lines or a JSON array; `text`: one
-    file for each label, with one text per line, or one folder for each label, with one text per file.
+    """Format of the files; `auto`: found from the ending of the name, else tab-separated; `jsonl`: JSON lines or a JSON array;
+    `fasttext`: lines with `__label__good` before the text; `text`: one file for each label, with one text per line, or one
+    folder for each label, with one text per file.
     """
     header: Annotated[Literal["auto", "yes", "no"], Role.LAYOUT] = "auto"
     """Whether the first line of a tab- or comma-separated file names the columns."""

@@ -98,12 +98,14 @@ class ColumnRules(ABC):
     """Description of the allowed `kinds` of values, in formats whose values have types."""
     one_column: str
     """Advice for files with only one column."""
+    formats: str
+    """Formats that such a file may have."""
     rates: tuple[Callable[[Content], int], Callable[[Content], int]]
     """How well the content of a column fits each side, from 0 to 2."""
-    common_width: bool
-    """Whether every line needs all columns; if False, a line only needs those up to the last wanted column."""
     in_order: bool
-    """Whether two columns that fit both sides equally well are taken in their order, the source first."""
+    """Whether two columns that fit both sides equally well are taken in their order, the source first. A line then only needs
+    the columns up to the last wanted one; otherwise it needs all columns.
+    """
 
     def __init__(self, data: DataConfig | LabelledDataConfig, given: tuple[str, str]) -> None:
         self.header, self.encoding, self.given = data.header, data.encoding, given
@@ -132,8 +134,8 @@ class LabelledColumns(ColumnRules):
     kinds = (str, bool, int, float, list)
     allowed = "text, a number, true or false, or an array of these"
     one_column = "give one text file for each label"
+    formats = "csv, jsonl or fasttext"
     rates = (rate_text, rate_label)
-    common_width = True
     in_order = False
 
     def __init__(self, data: LabelledDataConfig) -> None:
@@ -164,8 +166,8 @@ class PairColumns(ColumnRules):
     kinds = (str,)
     allowed = "text"
     one_column = "give two parallel files as FILE,FILE"
+    formats = "csv, jsonl or fast_align"
     rates = (rate_text, rate_text)
-    common_width = False
     in_order = True
 
     def __init__(self, data: DataConfig) -> None:

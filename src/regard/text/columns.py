@@ -50,12 +50,6 @@ class Column:
         return describe_cells(self.cells)
 
     @property
-    def is_rare(self) -> bool:
-        """Whether the column is empty in more than half of the rows."""
-        empty = sum(cell is None or cell in ("", [], {}) or cell != cell for cell in self.cells)  # NaN differs from itself
-        return 2 * empty > len(self.cells)
-
-    @property
     def sample(self) -> str:
         """The first value that is not empty, shortened, with a description of the content."""
         first = next((str(cell) for cell in self.cells if cell is not None and str(cell).strip()), "")
@@ -116,7 +110,6 @@ class _Choice:
     def __init__(self, columns: Sequence[Column], rules: ColumnRules, path: object, unreadable: Mapping[str, str]) -> None:
         self.columns, self.rules, self.path, self.unreadable = columns, rules, path, unreadable
         self.chosen: list[int | None] = [None, None]
-        self.required: int | None = None  # a column that must be one of the two
 
     def take_given(self, labels: Sequence[str]) -> None:
         """Take the columns that the settings name."""
@@ -138,42 +131,29 @@ class _Choice:
     def take_named(self) -> None:
         """Take the column with the best name for each side. A name with a low rank counts only if the content fits."""
         best = [self._find_named(side) if self.chosen[side] is None else (0, []) for side in (0, 1)]
-        if self.rules.in_order and best[0] == best[1] and best[0][1]:
-            self._take_shared(best[0][1])
+        if self.rules.in_order and best[0] == best[1] and (shared := best[0][1]):
+            # Any two languages, for example, are a source and a target; a single one could be either.
+            if len(shared) == 2:
+                self.chosen = list(shared)
+            elif len(self.columns) > 2:
+                self._refuse(f"{' and '.join(str(self.columns[place]) for place in shared)} could each be a source or a target")
             return
         # The side with the better name chooses first, because one column may be the best for both.
         for side in sorted((0, 1), key=lambda side: -best[side][0]):
             self._take([place for place in best[side][1] if place != self.chosen[1 - side]], side)
 
-    def _take_shared(self, places: Sequence[int]) -> None:
-        """Take the columns whose names are the best for source and target alike, such as those of any two languages."""
-        if len(places) == 2:
-            self.chosen = list(places)
-        elif len(places) == 1:
-            # The only language is the source or the target. The other column decides, by its name or else by its place.
-            [self.required] = places
-            sides = [side for side in (0, 1) if self._find_named(side, without=self.required)[1]]
-            if len(sides) == 1:
-                self.chosen[1 - sides[0]] = self.required
-                self._take(self._find_named(sides[0], without=self.required)[1], sides[0])
-        else:
-            self._take(places, 0)
-
-    def _find_named(self, side: int, without: int | None = None) -> tuple[int, list[int]]:
+    def _find_named(self, side: int) -> tuple[int, list[int]]:
         """Return the highest rank of a name for a side, and the columns with such a name."""
         ranks: dict[int, list[int]] = {}
         for column in self.columns:
             rank = self.rules.rank(column.name or "", side)
-            if rank > 0 and column.place != without and (rank >= _TRUSTED or self.rules.rates[side](column.content)):
+            if rank > 0 and (rank >= _TRUSTED or self.rules.rates[side](column.content)):
                 ranks.setdefault(rank, []).append(column.place)
         best = max(ranks, default=0)
         for name, shape in self.unreadable.items() if best < _TRUSTED else ():
             if self.rules.rank(name.rpartition(".")[2], side) > max(best, USUAL - 1 if shape == TOO_DEEP else 0):
                 self._refuse(f"'{name}' is named like {self.rules.sides[side]}, but holds {shape}, which cannot be read")
-        named = ranks.get(best, [])
-        if len(named) > 1 + self.rules.in_order:
-            named = [place for place in named if not self.columns[place].is_rare] or named
-        return best, named
+        return best, ranks.get(best, [])
 
     def _take(self, places: Sequence[int], side: int) -> None:
         """Take the only column of some for a side; two columns are a doubt."""
@@ -189,7 +169,7 @@ class _Choice:
         pairs = [
             (first + second, one, other)
             for (one, first), (other, second) in product(*candidates)
-            if one != other and not (ordered and one > other) and self.required in (None, one, other)
+            if one != other and not (ordered and one > other)
         ]
         if not pairs:
             side = next((side for side in (0, 1) if not candidates[side]), 1)

@@ -23,12 +23,9 @@ _DATE = re.compile(
 )
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+\.[\w.]+", re.IGNORECASE)
 _CODE = re.compile(r"(?=\S*\d)[\w:./#-]{2,}|[0-9a-fA-F-]{16,}", re.ASCII)
-_ITEM = r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^\s,'"\[\](){}][^,'"\[\](){}]*+"""
-_ITEMS = rf"\s*+(?:(?:{_ITEM})\s*+,?\s*+)*+"
-_LIST = re.compile(rf"\[{_ITEMS}\]|\({_ITEMS}\)|\{{{_ITEMS}\}}")
 _LICENCE = re.compile(r"CC[- ]BY\b|\bCC0\b|#\d+ \(\w+\).*#\d+ \(\w+\)", re.IGNORECASE)
 _KINDS: dict[Kind, re.Pattern[str]] = {
-    "numbers": _NUMBER, "dates": _DATE, "addresses": _ADDRESS, "codes": _CODE, "lists": _LIST,
+    "numbers": _NUMBER, "dates": _DATE, "addresses": _ADDRESS, "codes": _CODE,
 }  # fmt: skip
 
 
@@ -88,19 +85,6 @@ def _find_kind(texts: Sequence[str]) -> Kind:
 
 def _count_words(text: str) -> int:
     return max(len(text.split()), sum(map(is_spaceless, text)) if is_spaceless(text) else 0)
-
-
-def read_list(cell: str) -> list[str] | None:
-    """Return the items of a list in the notation of Python, JSON, NumPy or SQL (`['film', 'good']`); None for another text."""
-    if not _LIST.fullmatch(cell := cell.strip()):
-        return None
-    items = map(str.strip, re.findall(_ITEM, cell[1:-1]))
-    return [_unquote(item[1:-1]) if item[0] in "'\"" else item for item in items]
-
-
-def _unquote(text: str) -> str:
-    plain = re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", lambda found: chr(int(found[1], 16)) if found[1] else found[2], text)
-    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def is_code(cell: str) -> bool:

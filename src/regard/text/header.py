@@ -1,8 +1,8 @@
 """The header of a table whose values have no types, such as CSV, if it has one, and the positions of the wanted columns.
 
-The first line is a header if its cells are names that columns usually have, or if they differ from the values below: in type,
-in their form as identifiers, or in length. A cell that is a value, ends like a sentence or occurs again in its column is no
-name. If a first line differs only in length from fewer than ten lines, an error asks for `data.header`.
+The first line is a header if its cells are names that columns usually have, or if they differ from the values below in type or
+in their form as identifiers. If it could be a header only because its cells are much shorter than the texts below, an error
+asks for `data.header`. A cell that is a value, ends like a sentence or occurs again in its column is no name.
 """
 
 import re
@@ -20,7 +20,7 @@ from regard.scripts import is_spaceless
 from regard.text import reasons
 from regard.text.column_rules import ColumnRules, is_metadata
 from regard.text.columns import SAMPLE_ROWS, Column, build_column, choose_columns, is_place
-from regard.text.content import MANY, is_code, is_value
+from regard.text.content import is_code, is_value
 from regard.text.encodings import advise_decoding
 from regard.text.report import ReadingReport
 from regard.text.strings import is_unicode, quoted, trim
@@ -31,8 +31,6 @@ _MOST_TITLES = 3
 """Maximum number of lines above a header."""
 _DAMAGED = 0.1
 """Minimum share of undecodable rows for which an error about columns names the encoding as the probable cause."""
-_ROWS_TO_COMPARE = 10
-"""Minimum number of rows for telling a header from data by the length of cells and by values that are repeated."""
 _LENGTH_OF_TEXTS = 20
 """Minimum length of texts that a name is compared with, in characters; half of it for scripts without spaces between words."""
 _IDENTIFIER = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+|[a-z]+([A-Z][a-z0-9]+)+")
@@ -94,8 +92,6 @@ def _drop(rows: list[list[str]], numbers: Sequence[int], reasons: Sequence[str],
 
 def find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
     """Find the layout of a file whose values have no types, such as CSV, from its first rows."""
-    # If an error is raised, and the first row or a tenth of the rows cannot be decoded, its message names the probable
-    # encoding.
     stripped = [cells for row in rows if any(cells := list(map(trim, row)))]
     # In a wrong encoding, the names of columns are not recognised either; the error should name the first cause.
     try:
@@ -104,10 +100,10 @@ def find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
         damaged = [any("\0" in cell or not is_unicode(cell) for cell in row) for row in stripped]
         if not any(damaged[:1]) and sum(damaged) < max(_DAMAGED * len(damaged), 1):
             raise
-        form = "UTF-8" if rules.encoding == "auto" else rules.encoding
-        advice, fault = advise_decoding([path], rules.encoding), str(error).removeprefix(f"{path}: ")
+        form, fault = "UTF-8" if rules.encoding == "auto" else rules.encoding, str(error).removeprefix(f"{path}: ")
         raise type(error)(
-            f"{path}: is probably not in {form}. {advice} Reading it as {form} gives this error: {fault}"
+            f"{path}: is probably not in {form}. {advise_decoding([path], rules.encoding)} Reading it as {form} gives this "
+            f"error: {fault}"
         ) from None
 
 
@@ -120,38 +116,43 @@ def _find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
     header: tuple[str, ...] = ()
     names: Sequence[str] | None = None
     if rules.header == "yes" or by_name or (rules.header == "auto" and is_header(first, data[1:], rules, path)):
-        header, data = tuple(first), [row for row in data if row != first]
-        names = _fit_header(first, data, rules, path, by_number=by_number)
+        header, names, data = tuple(first), first, [row for row in data if row != first]
     elif rules.header == "auto" and _is_numbered(first, data[1:]):
         header, data = tuple(first), data[1:]  # no names: `1` in the settings means the second column, not the one named 1
-    # Columns that are given by number may be read from lines with any number of further columns.
-    free = by_number and not rules.common_width
-    width = len(names) if names is not None else max(map(len, data), default=0) if free else _usual_width(data, rules)
-    places = choose_columns(names, [[*row[:width], *[""] * (width - len(row))] for row in data], rules, path)
-    # If columns are given by number because the header is too short, its names may belong to other columns.
-    known = names if names is not None and not (by_number and len(names) > len(header)) else [""] * width
+    usual = _usual_width(data, rules)
+    # Columns of pairs that are given by number may be read from lines with any number of further columns.
+    free = by_number and rules.in_order
+    width = len(names) if names is not None and not by_number else max(map(len, data), default=0) if free else usual
+    named = None if names is None else [*names, *[""] * (width - len(names))]
+    places = choose_columns(named, [[*row[:width], *[""] * (width - len(row))] for row in data], rules, path)
+    # If most lines have more columns than the header, its names may belong to other columns.
+    known = named if named and usual <= len(header) else [""] * width
     limit = sys.maxsize if free else width
     advice = ""
     if 20 * sum(_is_wider(row, limit) for row in data) > len(data):
-        further = f", or further columns; to read them, give two columns by number with {rules.settings}"
-        advice = f"Lines with too many columns have unquoted separators in the text{'' if rules.common_width else further}."
+        advice = (
+            "Lines with too many columns have unquoted separators in the text, row names (in R, write with row.names=FALSE) or "
+            f"further columns; to read them, give two columns by number, counted from 0, with {rules.settings}."
+        )
     elif not header and rules.header == "auto" and all(map(_is_word, first)):
         advice = "Line 1 is read as an example. If it names the columns, set data.header to yes."
-    least = limit if rules.common_width else max(places) + 1
+    least = max(places) + 1 if rules.in_order else limit
     return Layout(places, tuple(known[place] or str(place) for place in places), least, limit, header, advice)
 
 
 def _check_columns(rows: Rows, rules: ColumnRules, path: Path) -> None:
     """Raise an error if there is one column, or a title above the header, or no header although columns are given by name."""
+    if any(row[0].startswith("__label__") for row in rows[:1]):
+        raise DataError(f"{path}: is in fastText's format; set data.format to fasttext")
     if _usual_width(rows, rules) < 2:
         start = next((row[0] for row in rows), "")[:60]
         raise DataError(
             f"{path}: has one column (it starts with {start!r}), expected {rules.what} in two or more columns; "
-            f"{rules.one_column}, or set data.format"
+            f"{rules.one_column}, or set data.format to that of the file, such as {rules.formats}"
         )
     for place, row in enumerate(rows[1 : _MOST_TITLES + 1] if rules.header != "no" else [], 1):
-        above = [line for line in rows[:place] if 2 * sum(map(bool, line)) <= max(2, _usual_width(rows, rules))]
-        if len(above) == place and rules.recognises(row) and is_header(row, rows[place + 1 :], rules):
+        above = rows[:place]
+        if all(2 * sum(map(bool, line)) <= max(2, len(row)) for line in above) and rules.recognises(row):
             raise DataError(
                 f"{path}: has {counted(place, 'line')} above the header {' and '.join(quoted(cell, 30) for cell in row)}, such "
                 f"as the title {quoted(max(rows[0], key=len))}; delete what is above the header"
@@ -165,26 +166,10 @@ def _check_columns(rows: Rows, rules: ColumnRules, path: Path) -> None:
 
 
 def _usual_width(rows: Rows, rules: ColumnRules) -> int:
-    """Return the most common number of columns. Unless lines need all columns (`common_width`), lines with one are ignored."""
+    """Return the most common number of columns; for pairs, lines with one are ignored."""
     widths = Counter(map(len, rows))
-    counted = list(widths) if rules.common_width else [width for width in widths if width > 1]
+    counted = [width for width in widths if width > 1 or not rules.in_order]
     return max(counted, key=lambda size: (widths[size], size), default=min(len(widths), 1))
-
-
-def _fit_header(first: Sequence[str], rest: Rows, rules: ColumnRules, path: Path, *, by_number: bool) -> Sequence[str]:
-    """Return the names of the columns. If these are given by number, columns that the header lacks get empty names."""
-    wider = Counter(max(place for place, cell in enumerate(row) if cell) + 1 for row in rest if _is_wider(row, len(first)))
-    if len(first) < 2 or 2 * wider.total() <= len(rest):
-        return first
-    width, count = wider.most_common(1)[0]
-    if by_number:
-        return [*first, *[""] * (width - len(first))]
-    held = width if 2 * count > len(rest) else "more"
-    raise DataError(
-        f"{path}: the header names {len(first)} columns, but most lines have {held}, probably because of unquoted separators "
-        "in the text or because of row names (in R, write with row.names=FALSE). Fix the file, or give the columns by number, "
-        f"counted from 0, with {rules.settings}"
-    )
 
 
 def _is_wider(row: Sequence[str], width: int) -> bool:
@@ -201,11 +186,8 @@ def _is_numbered(first: Sequence[str], rest: Rows) -> bool:
     return not rest or any(not is_value(cell) for row in rest for cell in row if cell)
 
 
-def is_header(first: Sequence[str], rest: Rows, rules: ColumnRules, path: Path | None = None) -> bool:
-    """Return True if the first row names the columns and is not an example, by the rule of this module.
-
-    `path` names the file in the error about too few rows to tell; None for no such error.
-    """
+def is_header(first: Sequence[str], rest: Rows, rules: ColumnRules, path: Path) -> bool:
+    """Return True if the first row names the columns and is not an example, by the rule of this module."""
     others = [row for row in rest if row != first]  # joined files repeat the header
     below = [build_column(place, name, others) for place, name in enumerate(first)]
     named = [column for column in below if column.name]
@@ -215,17 +197,14 @@ def is_header(first: Sequence[str], rest: Rows, rules: ColumnRules, path: Path |
         return False
     if rules.recognises(first) or any(map(_has_other_type, named)):
         return True
-    verdicts = [verdict for verdict in map(_differs, named) if verdict is not None]
-    # Rows that equal the first one may be duplicates of an example.
-    if not verdicts or not all(verdicts) or len(others) < len(rest):
-        return False
-    if len(rest) < _ROWS_TO_COMPARE and path:
-        shown = [" and ".join(quoted(cell, 30) for cell in row) for row in (first, rest[0])]
+    texts = [column for column in named if not column.content.repeats]
+    if {_is_shorter(column) for column in texts} - {None} == {True}:
+        shown = [" and ".join(quoted(cell, 30) for cell in row) for row in (first, others[0])]
         raise DataError(
             f"{path}: the first line could be a header or an example: {shown[0]}; the next line is {shown[1]}. Set data.header "
             "to yes if the first line names the columns, or to no if it is an example"
         )
-    return len(rest) >= _ROWS_TO_COMPARE
+    return False
 
 
 def _could_be_name(column: Column) -> bool:
@@ -254,18 +233,10 @@ def _is_word(cell: str) -> bool:
     return cell.isalpha() or bool(_IDENTIFIER.fullmatch(cell))
 
 
-def _differs(column: Column) -> bool | None:
-    """Return whether the first cell of a column differs from the cells below; None if it cannot be compared."""
-    # It differs if it is the only cell that is not repeated, or if it is much shorter than the texts below.
+def _is_shorter(column: Column) -> bool | None:
+    """Return whether the first cell of a column is much shorter than the texts below; None for values that are short too."""
     cells = [str(cell) for cell in column.cells if cell]
-    if not cells:
+    name, usual = str(column.name), median(map(len, cells)) if cells else 0
+    if usual < (_LENGTH_OF_TEXTS // 2 if cells and is_spaceless(cells[0]) else _LENGTH_OF_TEXTS):
         return None
-    if column.content.repeats:
-        repeated = min(Counter(cells).values()) > 1
-        # If a value occurs once in a few rows, this proves nothing.
-        return repeated if len(cells) >= (_ROWS_TO_COMPARE if repeated else MANY) else None
-    name, usual = str(column.name), median(map(len, cells))
-    enough = _LENGTH_OF_TEXTS // 2 if is_spaceless(cells[0]) else _LENGTH_OF_TEXTS
-    if usual < enough and len(cells) < _ROWS_TO_COMPARE:
-        return None
-    return usual >= enough and 2 * len(name) <= usual and len(name.split()) <= 3
+    return 2 * len(name) <= usual and len(name.split()) <= 3

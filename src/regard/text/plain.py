@@ -38,7 +38,7 @@ def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: Readin
     that tokenizers would drop (`symbols.show_space`).
     """
     files = [check_file(path, WHAT) for path in paths]
-    if packed := next((file for file in files if detect_format(file, data.encoding, ("parquet",)) == "parquet"), None):
+    if packed := next((file for file in files if detect_format(file) == "parquet"), None):
         raise DataError(f"{packed}: is a Parquet file, expected text; write its texts to a text file, one text per line")
     report.files, report.form, report.kind = [str(file) for file in files], "text", "texts"
     found = find_unit(files[0], data.encoding)

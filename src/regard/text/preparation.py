@@ -23,7 +23,7 @@ from regard.config import FixedTokenizerConfig, TokenizerConfig, WhitespaceConfi
 from regard.config.data import FileSettings
 from regard.errors import BundleError, DataError
 from regard.plurals import counted
-from regard.text import cache
+from regard.text import cache, split
 from regard.text.bars import late_bars
 from regard.text.clean import Chunk
 from regard.text.data_report import DataReport, count_symbols, describe_unknown_tokens
@@ -31,7 +31,7 @@ from regard.text.labelled.labels import Labels
 from regard.text.mapped import Ids, MappedCorpus, MappedWriter, Rows
 from regard.text.opening import check_file
 from regard.text.report import ReadingReport
-from regard.text.split import LARGEST_DEV_PART, Indices, first_occurrences, hash_pairs, mark, split_pairs
+from regard.text.split import LARGEST_DEV_PART, Groups, Hashes, Indices, LabelRows, hash_pairs, mark
 from regard.text.spool import Chosen, Spool, Texts, spool_texts
 from regard.text.tokenizers.resolve import resolve_kinds
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
@@ -164,17 +164,30 @@ class DataSchema(ABC):
     def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Chunk]:
         """Read examples, chunk by chunk; the report is filled while reading."""
 
+    def identify(self, spool: Spool) -> Hashes:
+        """Return a hash of each row; rows with equal hashes are duplicates."""
+        return hash_pairs(spool.hashes[0], spool.hashes[-1])
+
     def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection:
         """Drop duplicates, and hold out rows that share no text with training; the report counts what is left out."""
-        first, last = spool.hashes[0], spool.hashes[-1]
-        places = np.arange(len(spool))
-        if self.data.drop_repeats:
-            new = first_occurrences(hash_pairs(first, last))
-            report.withdraw(self.repeated, spool.lines[~new])
-            places = places[new]
-        split = split_pairs(first[places], last[places], dev_size=self.dev_size, max_pairs=self.max_rows, seed=seed)
-        report.withdraw(f"beyond max_{self.unit}s", spool.lines[places[split.rest]])
-        return Selection(spool, mark(places[split.train], len(spool)), mark(places[split.dev], len(spool)))
+        new = split.first_occurrences(self.identify(spool)) if self.data.drop_repeats else np.ones(len(spool), np.bool_)
+        report.withdraw(self.repeated, spool.lines[~new])
+        places = np.flatnonzero(new)
+        labels = spool.labels.take(places) if spool.names else spool.labels
+        groups = split.find_groups(spool.hashes[0][places], spool.hashes[-1][places], labels, len(spool.names))
+        dev = self.hold_out(spool, labels, groups, places, report, seed)
+        left = np.flatnonzero(~dev)
+        taken = left[split.take_first(groups.stratum[groups.of[left]], self.max_rows or len(left))]
+        report.withdraw(f"beyond max_{self.unit}s", spool.lines[places[np.setdiff1d(left, taken, assume_unique=True)]])
+        return Selection(spool, mark(places[taken], len(spool)), mark(places[dev], len(spool)))
+
+    def hold_out(
+        self, spool: Spool, labels: LabelRows, groups: Groups, places: Indices, report: ReadingReport, seed: int
+    ) -> Chosen:
+        """Return a mask of the rows at `places` to validate on. The first `max_rows` are all for training."""
+        after = self.max_rows if self.max_rows < len(places) else 0
+        most = min(self.dev_size, after // LARGEST_DEV_PART) if after else self.dev_size
+        return split.draw_dev(groups, labels, dev_size=most, seed=seed, after=after)
 
     def match_dev(self, spool: Spool, selection: Selection, report: ReadingReport) -> Spool:
         """Convert the rows of dev files to match the training data; for example, number their labels as in training."""

@@ -19,16 +19,6 @@ LARGEST_DEV_PART = 10
 """At most one in this number of examples is held out."""
 
 
-@dataclass(frozen=True)
-class Split:
-    """Positions of pairs, in ascending order; every position is in exactly one of the three arrays."""
-
-    train: Indices
-    dev: Indices
-    rest: Indices
-    """Positions of the pairs beyond the first `max_pairs` that are not held out."""
-
-
 def ranges(starts: Indices, counts: npt.NDArray[np.integer]) -> Indices:
     """Return the concatenated ranges `starts[i], …, starts[i] + counts[i] − 1`, which index rows of a flat array."""
     ends = np.cumsum(counts, dtype=np.int64)
@@ -96,43 +86,6 @@ def _group(values: Hashes) -> tuple[Indices, Indices, Indices]:
     return order, starts, np.diff(np.r_[starts, len(values)])
 
 
-def split_pairs(source: Hashes, target: Hashes, *, dev_size: int, max_pairs: int, seed: int) -> Split:
-    """Choose the pairs to train on and the pairs to validate on, given by hashes in the file's order."""
-    # If there are more pairs than `max_pairs`, the first `max_pairs` are for training. Of the others, pairs that share neither
-    # source nor target with training can be drawn for dev. Otherwise, dev pairs are drawn in whole groups of `find_components`.
-    # Groups larger than a tenth of the pairs to hold out are used only if necessary, because a large group consists of variants
-    # of a few sentences and is not representative. At most a tenth of the pairs are held out.
-    size = len(source)
-    # Draws depend on positions and groups of equal hashes only, never on the hashes, which differ between processes.
-    generator = np.random.default_rng(seed)
-    if max_pairs and size > max_pairs:
-        behind = np.arange(max_pairs, size)
-        seen = np.isin(source[max_pairs:], source[:max_pairs]) | np.isin(target[max_pairs:], target[:max_pairs])
-        dev = generator.permutation(behind[~seen])[: min(dev_size, max_pairs // LARGEST_DEV_PART)]
-        dev.sort()
-        return Split(np.arange(max_pairs), dev, np.setdiff1d(behind, dev, assume_unique=True))
-    label, wanted = find_components(source, target), min(dev_size, size // LARGEST_DEV_PART)
-    groups, sizes = np.unique(label, return_counts=True)
-    order = generator.permutation(len(groups)) if wanted else np.zeros(0, np.int64)
-    order = order[sizes[order] <= wanted]
-    large = sizes[order] > max(1, wanted // 10)
-    chosen = _fill(np.r_[order[~large], order[large]], sizes, wanted)
-    dev = np.flatnonzero(np.isin(label, groups[chosen]))
-    return Split(np.setdiff1d(np.arange(size), dev, assume_unique=True), dev, np.zeros(0, np.int64))
-
-
-def _fill(order: Indices, sizes: Indices, wanted: int) -> list[int]:
-    """Return the groups that are taken in the given order, if a group is skipped that is larger than what is left."""
-    chosen = []
-    for group, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
-        if not wanted:
-            break
-        if size <= wanted:
-            chosen.append(group)
-            wanted -= size
-    return chosen
-
-
 def spread(size: int, most: int = 500) -> Indices:
     """Return at most `most` indices below `size`, evenly spaced."""
     count = min(most, size)
@@ -169,37 +122,37 @@ class LabelRows:
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of equal texts."""
+    """Groups of examples that share a text."""
 
     of: Indices
-    """The group of each text; groups are numbered in the order of their first texts."""
+    """The group of each example; groups are numbered in the order of their first examples."""
     sizes: Indices
+    first: Indices
+    """Position of the first example of each group."""
     stratum: Indices
-    """Number of the rarest label of each group; −1 if its texts have no labels."""
+    """Number of the rarest label of each group; −1 if its examples have no labels."""
 
 
-def find_groups(texts: Hashes, labels: LabelRows, num_labels: int) -> Groups:
-    """Group equal texts, given by their hashes in the file's order."""
-    _, first, inverse = np.unique(texts, return_index=True, return_inverse=True)
-    # Groups are numbered in the order of their first texts, because the order of hashes differs between processes.
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    of = rank[inverse.reshape(-1)]
+def find_groups(source: Hashes, target: Hashes, labels: LabelRows, num_labels: int) -> Groups:
+    """Group examples that share a text, given by the hashes of their texts in the file's order."""
+    # Groups depend on positions and on equality of hashes, never on the hashes, which differ between processes.
+    first, of, sizes = np.unique(find_components(source, target), return_inverse=True, return_counts=True)
     order = np.argsort(labels.counts(num_labels), kind="stable")
     place = np.empty(num_labels, np.int64)
     place[order] = np.arange(num_labels)
     rarest = np.full(len(first), num_labels, np.int64)
     np.minimum.at(rarest, of[labels.owners()], place[labels.flat])
-    return Groups(of, np.bincount(of, minlength=len(first)), np.r_[order, -1][rarest])
+    return Groups(of, sizes, first, np.r_[order, -1][rarest])
 
 
-def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the texts to hold out, (N,): at most a tenth of all."""
+def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int, after: int = 0) -> npt.NDArray[np.bool_]:
+    """Return a mask of the examples to hold out, (N,): at most a tenth of all, and none of the groups of the first `after`."""
     # `dev_size` is divided among the strata in proportion to their sizes. Each stratum contributes whole groups, drawn at
     # random; a group larger than what is left of its stratum's share is skipped. At least one text of each label stays in
     # training.
     wanted = min(dev_size, len(groups.of) // LARGEST_DEV_PART)
     order = _shuffled(groups, seed)
+    order = order[groups.first[order] >= after]
     _, starts = np.unique(groups.stratum[order], return_index=True)
     members = np.split(order, starts[1:])
     shares = _shares(np.array([groups.sizes[group].sum() for group in members]), wanted)
@@ -213,6 +166,18 @@ def draw_dev(groups: Groups, labels: LabelRows, *, dev_size: int, seed: int) -> 
     return dev & ~np.isin(groups.of, kept_whole)
 
 
+def _fill(order: Indices, sizes: Indices, wanted: int) -> list[int]:
+    """Return the groups that are taken in the given order, if a group is skipped that is larger than what is left."""
+    # A large group consists of variants of a few sentences and is not representative, so it is taken only if necessary.
+    large = sizes[order] > max(1, wanted // 10)
+    chosen = []
+    for group in [*order[~large].tolist(), *order[large].tolist()]:
+        if wanted and sizes[group] <= wanted:
+            chosen.append(group)
+            wanted -= int(sizes[group])
+    return chosen
+
+
 def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArray[np.bool_]:
     """Return a mask of the texts in fold number `fold`, from 1, (N,). Each text is in exactly one fold."""
     # The groups of each stratum are assigned to the folds in turn, large groups first, so that the numbers of groups in two
@@ -224,10 +189,10 @@ def draw_fold(groups: Groups, *, folds: int, fold: int, seed: int) -> npt.NDArra
     return (dealt == fold - 1)[groups.of]
 
 
-def take_first(labels: LabelRows, strata: Indices, size: int) -> Indices:
-    """Return the positions of the first `size` texts, in ascending order: of each stratum in proportion, at least one."""
-    if size >= len(labels):
-        return np.arange(len(labels))
+def take_first(strata: Indices, size: int) -> Indices:
+    """Return the positions of the first `size` examples, in ascending order: of each stratum in proportion, at least one."""
+    if size >= len(strata):
+        return np.arange(len(strata))
     order = np.argsort(strata, kind="stable")
     _, starts, counts = np.unique(strata[order], return_index=True, return_counts=True)
     shares = np.maximum(_shares(counts, size), 1)

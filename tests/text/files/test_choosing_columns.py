@@ -149,20 +149,21 @@ def test_letters_and_phones_have_a_header(tmp_path):
 
 
 def test_doubt_shows_the_columns_and_the_setting(tmp_path):
-    message = refused(pairs, write(tmp_path, "alpha,beta,gamma", ENGLISH, FRENCH, GERMAN))
+    message = refused(pairs, write(tmp_path, "alpha,beta,gamma", ENGLISH, FRENCH, GERMAN), header="yes")
     for name, sample in (("alpha", ENGLISH[0]), ("beta", FRENCH[0]), ("gamma", GERMAN[0])):
         assert f"'{name}': '{sample[:20]}" in message
     assert "Set data.columns, for example --data.columns alpha,beta" in message
     hostile = write(tmp_path, "al\x1bpha,beta,gamma", [f"\x1b[31m{'x y ' * 5000}{i}" for i in range(24)], FRENCH, GERMAN)
-    assert "\x1b" not in refused(pairs, hostile)
-    assert len(refused(pairs, hostile)) < 800
+    for header in ("auto", "yes"):
+        assert "\x1b" not in refused(pairs, hostile, header=header)
+        assert len(refused(pairs, hostile, header=header)) < 800
 
 
 def test_a_header_that_matches_nothing_is_no_example(tmp_path):
-    found = pairs(write(tmp_path, "foo,bar", ENGLISH, FRENCH))
-    assert found == WANTED
-    found = labelled(write(tmp_path, "Foo,Bar", ENGLISH, MOODS))
-    assert found == list(zip(ENGLISH, MOODS, strict=True))
+    for read, columns in ((pairs, (ENGLISH, FRENCH)), (labelled, (ENGLISH, MOODS))):
+        path = write(tmp_path, "foo,bar", *columns)
+        assert "the first line could be a header or an example: 'foo' and 'bar'" in refused(read, path)
+        assert read(path, header="yes") == list(zip(*columns, strict=True))
     short = [["Go.", "Run!", "Hi."] * 8, ["Geh.", "Lauf!", "Hallo."] * 8]
     assert pairs(write(tmp_path, None, *short, name="x.tsv"), drop_repeats=False)[0] == ("Go.", "Geh.")
     assert labelled(write(tmp_path, None, ENGLISH, MOODS))[0] == (ENGLISH[0], "happy")

@@ -116,7 +116,10 @@ def write_rare(folder: Path, name: str, rows: list[dict[str, object]], extra: di
 )
 def test_optional_columns(tmp_path, name, every, names, extra):
     rows = [dict(zip(names, row, strict=True)) for row in zip(TEXTS, LABELS, strict=True)]
-    found, report = labelled(write_rare(tmp_path, name, rows, extra, every))
+    path = write_rare(tmp_path, name, rows, extra, every)
+    if "quoted" not in extra:  # a name that is as good
+        assert "could each be the label" in refused(path)
+    found, report = labelled(path, label=names[1])
     assert report.columns == list(names)
     assert found == [(text, (label,)) for text, label in zip(TEXTS, LABELS, strict=True)]
 

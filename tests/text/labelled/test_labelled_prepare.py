@@ -149,16 +149,18 @@ def test_labels_that_cannot_be_learned(data, tmp_path):
         "name another with data.label, or add texts with other labels"
     )
     assert train([*ROWS, ("odd", "odd"), ("odd", "odd")]) == (
-        f"{path}: only one text has the label 'odd' (line 201), expected at least two different texts, for training and "
-        "validation; add texts, merge the label with another, or remove it"
+        f"{path}: 1 of 3 labels have one text each, expected at least two different texts, for training and validation: 'odd' "
+        "(line 201). They were taken from the column '1'; add texts, merge or remove labels, or name another column with "
+        "data.label"
     )
     assert train([("All the words.", "kind"), *ROWS]) == (
-        f"{path}: only one text has the label 'kind' (line 1), expected at least two different texts, for training and "
-        "validation; if line 1 is a header, set data.header to yes; otherwise add texts, merge the label "
-        "with another, or remove it"
+        f"{path}: 1 of 3 labels have one text each, expected at least two different texts, for training and validation: "
+        "'kind' (line 1). They were taken from the column '1'; if line 1 is a header, set data.header to yes; otherwise add "
+        "texts, merge or remove labels, or name another column with data.label"
     )
     assert train([(text, f"id {number}") for number, (text, _) in enumerate(ROWS)]).startswith(
-        f"{path}: 200 of 200 labels have one text each: 'id 0', 'id 1', "
+        f"{path}: 200 of 200 labels have one text each, expected at least two different texts, for training and validation: "
+        "'id 0', 'id 1', "
     )
-    assert "they were taken from the column '1': name another with data.label" in train([("a", "x"), ("b", "y"), ("c", "z")])
+    assert "They were taken from the column '1'; " in train([("a", "x"), ("b", "y"), ("c", "z")])
     assert "no training data: data.train names no file" in fail(replace(data, train=()))

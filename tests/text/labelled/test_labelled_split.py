@@ -24,7 +24,7 @@ def arrays(drawn: list[tuple[int, set[int]]], rename: int = 0) -> tuple[np.ndarr
 @given(drawn=texts, dev_size=st.integers(0, 20), seed=st.integers(0, 99))
 def test_equal_texts_stay_together_and_no_label_leaves_training(drawn, dev_size, seed):
     hashes, labels = arrays(drawn)
-    groups = find_groups(hashes, labels, NUM_LABELS)
+    groups = find_groups(hashes, hashes, labels, NUM_LABELS)
     dev = draw_dev(groups, labels, dev_size=dev_size, seed=seed)
     assert not set(hashes[dev]) & set(hashes[~dev])
     assert dev.sum() <= min(dev_size, len(drawn) // 10)
@@ -36,7 +36,7 @@ def test_equal_texts_stay_together_and_no_label_leaves_training(drawn, dev_size,
 @given(drawn=texts, folds=st.integers(2, 6), seed=st.integers(0, 99))
 def test_folds_share_no_text_and_make_up_the_whole(drawn, folds, seed):
     hashes, labels = arrays(drawn)
-    groups = find_groups(hashes, labels, NUM_LABELS)
+    groups = find_groups(hashes, hashes, labels, NUM_LABELS)
     parts = [draw_fold(groups, folds=folds, fold=fold, seed=seed) for fold in range(1, folds + 1)]
     assert (np.sum(parts, axis=0) == 1).all()
     for part in parts:
@@ -49,7 +49,7 @@ def test_folds_share_no_text_and_make_up_the_whole(drawn, folds, seed):
 def test_labels_keep_their_parts():
     own = [{0}] * 700 + [{1}] * 200 + [{2}] * 95 + [{3}] * 5
     hashes, labels = np.arange(1000), rows(own)
-    groups = find_groups(hashes, labels, NUM_LABELS)
+    groups = find_groups(hashes, hashes, labels, NUM_LABELS)
     draws = [draw_dev(groups, labels, dev_size=60, seed=seed) for seed in (1, 1, 2)]
     for dev in draws:
         assert labels.take(np.flatnonzero(dev)).counts(NUM_LABELS).tolist() == [42, 12, 6, 0]
@@ -62,7 +62,8 @@ def test_labels_keep_their_parts():
 
 def test_the_rarest_label_of_several_decides():
     labels = rows([{0}, {0, 1}, {0, 2}, {2}, set(), {0}])
-    groups = find_groups(np.array([5, 6, 7, 8, 9, 5]), labels, 3)
+    hashes = np.array([5, 6, 7, 8, 9, 5])
+    groups = find_groups(hashes, hashes, labels, 3)
     assert groups.of.tolist() == [0, 1, 2, 3, 4, 0]
     assert groups.stratum.tolist() == [0, 1, 2, 2, -1]
     assert groups.sizes.tolist() == [2, 1, 1, 1, 1]
@@ -70,8 +71,7 @@ def test_the_rarest_label_of_several_decides():
 
 @pytest.mark.parametrize(("size", "wanted"), [(99, [0, 1, 2, 3, 4, 5, 6]), (3, [0, 1, 4]), (1, [0, 4])])
 def test_the_first_of_each_label_are_taken(size, wanted):
-    labels = rows([{0}, {0}, {0}, {0}, {1}, {1}, {0}])
-    assert take_first(labels, np.array([0, 0, 0, 0, 1, 1, 0]), size).tolist() == wanted
+    assert take_first(np.array([0, 0, 0, 0, 1, 1, 0]), size).tolist() == wanted
 
 
 def test_rows_are_taken_in_any_order():

@@ -271,8 +271,10 @@ def test_parquet_with_structs_and_dictionaries(tmp_path):
     assert read(tmp_path / "y.pq")[0] == [("x", "y"), ("x", "z")]
 
 
-def test_the_format_is_seen_where_the_name_does_not_tell(tmp_path):
-    assert read(write(tmp_path, '{"a":"x","b":"y"}\n', "data"))[1].form == "JSON lines"
+def test_the_format_of_a_file_without_a_known_ending(tmp_path):
+    with pytest.raises(DataError, match=r"has one column .*set data.format to that of the file"):
+        read(write(tmp_path, '{"a":"x","b":"y"}\n', "data"))
+    assert read(tmp_path / "data", format="jsonl")[0] == [("x", "y")]
     assert read(write(tmp_path, "{a\tb\n", "braces"))[0] == [("{a", "b")]
     pq.write_table(pa.table({"a": ["x"], "b": ["y"]}), tmp_path / "unnamed")
     assert read(tmp_path / "unnamed")[1].form == "Parquet"

@@ -156,7 +156,7 @@ def test_a_pipe(tmp_path):
 def test_latin_1_gets_a_hint(tmp_path):
     report = ReadingReport()
     list(read_pairs([write(tmp_path, "Go.\tGeh.\nOver.\tÜber.\n".encode("latin-1"))], DataConfig(), report))
-    assert "x.tsv looks like Windows-1252: set data.encoding to cp1252." in report.render()
+    assert "x.tsv is not in UTF-8: set data.encoding to the encoding that reads this line right: cp1252" in report.render()
 
 
 @pytest.mark.parametrize(

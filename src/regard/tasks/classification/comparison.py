@@ -11,7 +11,7 @@ from regard.evaluation.comparison import CERTAIN, Bootstrap, McNemar, bootstrap_
 from regard.evaluation.tables import shorten, table
 from regard.plurals import counted
 from regard.tasks.classification.predict import Classifier
-from regard.tasks.requests import check_same_length
+from regard.tasks.requests import check_alike
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def compare_classifiers(
         RequestError: If there are no texts, the numbers of texts and labels differ, or the models have different labels.
         DataError: If the models do not know a label, or need one label per text and a text has none or several.
     """
-    check_same_length("compare", texts=texts, labels=labels)
+    check_alike("compare", texts=texts, labels=labels)
     _check_labels(first, second, names)
     size = len(first.labels.names)
     gold = _indicators(first.labels.encode(labels), size)

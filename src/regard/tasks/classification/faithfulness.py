@@ -14,7 +14,7 @@ from regard.reweight import flatten
 from regard.tasks.classification.predict import Classifier
 from regard.tasks.classification.probe import Probe, WordedText, erase, leave_one_out, permuted_distance, rank
 from regard.tasks.faithfulness import CERTAIN, SHARES, VISIBLE, Removal, Report, Spread, kendall_tau, removal, spread
-from regard.tasks.requests import check_same_length
+from regard.tasks.requests import check_alike
 from regard.viz.numbers import fixed, percent
 
 _RANDOM_ORDERS = 3
@@ -178,7 +178,7 @@ def measure_faithfulness(
             other labels or splits a text into another number of words.
         DataError: If a label did not occur in training.
     """
-    check_same_length("faithfulness", texts=texts, labels=labels)
+    check_alike("faithfulness", texts=texts, labels=labels)
     chosen = np.random.default_rng(seed).permutation(len(texts))[:max_texts].tolist()
     worded = dict(zip(chosen, _worded_texts(classifier, [texts[number] for number in chosen]), strict=True))
     worded = {number: text for number, text in worded.items() if text.num_words}

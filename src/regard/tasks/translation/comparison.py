@@ -7,7 +7,7 @@ from typing import Any
 from regard.evaluation.comparison import CERTAIN, describe_p
 from regard.evaluation.tables import shorten, table
 from regard.plurals import counted
-from regard.tasks.requests import check_same_length
+from regard.tasks.requests import check_alike
 from regard.tasks.translation.metrics import suitable_metrics
 from regard.tasks.translation.predict import Translator
 
@@ -105,7 +105,7 @@ def compare_translators(
     """
     from sacrebleu.significance import PairedTest
 
-    check_same_length("compare", sources=sources, targets=targets)
+    check_alike("compare", sources=sources, targets=targets)
     found = [
         [one.text for one in each.translate(sources, record=(), progress=progress, **settings)] for each in (first, second)
     ]

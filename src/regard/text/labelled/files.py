@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from os.path import isdir, isfile  # unlike those of Path, they return False for links to themselves and hidden folders
 from pathlib import Path
-from typing import get_args
 
 from regard.config import LabelledDataConfig
-from regard.config.data import TableFormat
 from regard.errors import DataError
-from regard.text.opening import check_file, ending, without_gz
+from regard.text.opening import check_file, without_gz
 from regard.text.rows import detect_format, find_table
 
 WHAT = "labelled texts"
-_TABLES = (*get_args(TableFormat), "fasttext")
 _ABOUT = re.compile(r"(readme|licen[sc]e)(?![a-z])", re.IGNORECASE)
 """Beginning of the names of files that describe other files."""
+_SHOWN = 8
 _SYSTEM = frozenset(("__MACOSX", "lost+found"))
 """Names of folders that the operating system writes. They are treated like hidden ones."""
 _UNLABELLED = frozenset(("unsup", "unsupervised", "unlabeled", "unlabelled"))
@@ -53,8 +51,6 @@ class LabelFiles:
     """One table; or the files or folders, in order of their labels."""
     form: str
     """Format of a table; `text` for a text file for each label, or `folders` for a folder for each label."""
-    ignored: list[str]
-    """Paths of files and folders in the given folders that are not read."""
 
 
 def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFiles:
@@ -62,33 +58,22 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
 
     Args:
         paths: One table, one text file for each label, a folder of such files, or folders of texts.
-        data: Settings, of which `format` and `encoding` are used.
+        data: Settings, of which `format` is used.
     """
     given = [Path(path) for path in paths]
     if not given:
         raise DataError("no file was given, expected one table, one text file for each label, or a folder of such files")
-    files, folders, ignored = given, list[Path](), list[Path]()
     if len(given) == 1 and isdir(given[0]):
-        files, folders, ignored = _look_into(given[0])
-    elif len(given) > 1 and all(map(isdir, given)):
-        files, folders = [], given
-    if len(folders) > 1 and data.format in ("auto", "text"):
-        _check_folders(folders, files, data.format)
-        labels = [folder.name or folder.resolve().name for folder in folders]
-        return LabelFiles(_in_order(folders, labels), "folders", _show([*files, *ignored]))
-    if not files:
-        held = [path.name for path in folders or ignored]
-        inside = f", but {held[0]}" if held else ""
-        advice = "; write the texts of each folder to one file, with one text per line" if folders else ""
-        raise DataError(f"{given[0]}: holds no files to read{inside}, expected one text file for each label{advice}")
-    files = [check_file(file, WHAT) for file in files]
-    left_out = _show([*ignored, *folders])
+        given = _look_into(given[0])
+    if all(map(isdir, given)) and data.format in ("auto", "text"):
+        _check_folders(given)
+        return LabelFiles(_in_order(given, [folder.name or folder.resolve().name for folder in given]), "folders")
+    files = [check_file(file, WHAT) for file in given]
     shown, count = ", ".join(map(str, files[:4])) + (", …" if len(files) > 4 else ""), len(files)
     if count == 1 and data.format == "text":
         raise DataError(f"{shown}: data.format is 'text', which needs one file for each label, but only one was given")
     if count == 1:
-        form = data.format if data.format != "auto" else detect_format(files[0], data.encoding, _TABLES)
-        return LabelFiles([LabelFile(files[0])], form, left_out)
+        return LabelFiles([LabelFile(files[0])], data.format if data.format != "auto" else detect_format(files[0]))
     if data.format not in ("auto", "text"):
         raise DataError(f"{count} files were given with data.format '{data.format}', expected one: {shown}")
     if data.format == "auto" and (table := find_table(files)):
@@ -96,35 +81,33 @@ def find_files(paths: Sequence[str | Path], data: LabelledDataConfig) -> LabelFi
             f"{count} files were given, and {table.name} is named like a table; expected one table, or one text file for each "
             f"label (then set data.format to text): {shown}"
         )
-    return LabelFiles(_in_order(files, _name_labels(files)), "text", left_out)
+    return LabelFiles(_in_order(files, _name_labels(files)), "text")
 
 
-def _look_into(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
-    """Return the files of a folder that may hold texts, the folders in it that may be labels, and all others."""
+def _look_into(folder: Path) -> list[Path]:
+    """Return the files of a folder, or the folders in it; if it has both, an error asks for those to read."""
     files, folders = _scan(folder)
-    kept = [file for file in files if not _ABOUT.match(file.name)]
-    kept = [file for file in kept if file.suffix.lower() != ".md"] or kept
-    labels = [inner for inner in folders if inner.name.casefold() not in _UNLABELLED and not _is_empty(inner)]
-    if len(labels) < 2:
-        labels = folders
-    return kept, labels, sorted({*files, *folders} - {*kept, *labels})
+    files = [file for file in files if not _ABOUT.match(file.name)]
+    files = [file for file in files if file.suffix.lower() != ".md"] or files
+    if not files and not folders:
+        raise DataError(f"{folder}: holds no files to read, expected one text file or one folder for each label")
+    labels = [inner for inner in folders if inner.name.casefold() not in _UNLABELLED]
+    if (files and folders) or len(labels) < len(folders):
+        named = labels if len(labels) > 1 else files or folders
+        raise DataError(
+            f"{folder}: holds {', '.join(path.name for path in [*folders, *files][:_SHOWN])}, not all of which are labels; "
+            "name the table, or the files or folders with the texts of a label, as in --data.train "
+            f"{named[0]},{named[-1]}"
+        )
+    return files or folders
 
 
-def _check_folders(folders: Sequence[Path], files: Sequence[Path], form: str) -> None:
-    """Raise an error if folders don't look like labels with one text per file, or the files beside them may be meant."""
+def _check_folders(folders: Sequence[Path]) -> None:
+    """Raise an error if folders don't look like labels with one text per file."""
     if all(folder.name.casefold() in _PARTS for folder in folders):
         raise DataError(
             f"{', '.join(map(str, folders))}: these folders are named like the parts of a data set and not like labels; give "
             "one of them as data.train and another as data.dev"
-        )
-    table = find_table(files) if form == "auto" else None
-    texts = [file for file in files if ending(file) in (".txt", "") and file.name[:5] != "urls_"]
-    if table or len(texts) > 1:
-        beside = f"a table, {table.name}" if table else f"files such as {texts[0].name}"
-        other = f"the table, as in --data.train {table}" if table else f"the files, as in --data.train {_list(texts)}"
-        raise DataError(
-            f"{folders[0].parent}: holds {beside}, and folders such as {folders[0].name}, and either could be the data. Give "
-            f"{other}, or the folders, as in --data.train {_list(folders)}"
         )
     for folder in folders:
         texts, inner = _scan(folder)
@@ -137,15 +120,6 @@ def _check_folders(folders: Sequence[Path], files: Sequence[Path], form: str) ->
             )
 
 
-def _show(paths: Sequence[Path]) -> list[str]:
-    """Return paths for reports, files before folders."""
-    return list(map(str, sorted(paths, key=lambda path: (isdir(path), path))))
-
-
-def _list(paths: Sequence[Path]) -> str:
-    return f"{paths[0]},{paths[1]}{',…' if len(paths) > 2 else ''}"
-
-
 def _scan(folder: Path) -> tuple[list[Path], list[Path]]:
     """Return the files and the folders in a folder in order of their names, without hidden ones and those of the system."""
     try:
@@ -154,14 +128,6 @@ def _scan(folder: Path) -> tuple[list[Path], list[Path]]:
     except OSError as error:
         raise DataError(f"{folder}: cannot be read ({error.strerror}); check its permissions") from error
     return list(filter(isfile, visible)), list(filter(isdir, visible))
-
-
-def _is_empty(folder: Path) -> bool:
-    """Return True if a folder has no entries. One that cannot be read is not empty, so that no label is left out silently."""
-    try:
-        return not any(_scan(folder))
-    except DataError:
-        return False
 
 
 def _in_order(paths: Sequence[Path], labels: Sequence[str]) -> list[LabelFile]:

@@ -20,7 +20,7 @@ from regard.text.mapped import Rows
 from regard.text.preparation import DataSchema, EncodedRows, Part, Selection
 from regard.text.report import ReadingReport
 from regard.text.split import Groups, Hashes, Indices, LabelRows
-from regard.text.spool import Spool, Texts
+from regard.text.spool import Chosen, Spool, Texts
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -34,6 +34,7 @@ class LabelledSchema(DataSchema):
     content = WHAT
     example = "a file of labelled texts"
     corpus = LabelledCorpus
+    repeated = reasons.REPEATED_TEXT
     data: LabelledDataConfig
 
     def __init__(
@@ -41,6 +42,7 @@ class LabelledSchema(DataSchema):
     ) -> None:
         super().__init__(data, (tokenizer,), learned[:1] if learned else None)
         self.dev_size = 0 if data.folds else self.dev_size
+        self.max_rows = data.max_texts
         self._labels = learned[1] if learned else None
 
     def find_files(self, paths: Sequence[str]) -> dict[str, list[str]]:
@@ -58,46 +60,40 @@ class LabelledSchema(DataSchema):
     def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Chunk]:
         return read_labelled(paths, self.data, report)
 
+    def identify(self, spool: Spool) -> Hashes:
+        """Return a hash of each text and its set of labels."""
+        return split.hash_pairs(spool.hashes[0], _label_sets(spool.labels))
+
     def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection:
-        """Drop duplicates, check the labels, hold out texts of every label, and apply `max_texts`."""
-        data, hashes = self.data, spool.hashes[0]
-        whole = split.hash_pairs(hashes, _label_sets(spool.labels))
-        first = split.first_occurrences(whole) if data.drop_repeats else np.ones(len(spool), np.bool_)
-        report.withdraw(reasons.REPEATED_TEXT, spool.lines[~first])
-        places = np.flatnonzero(first)
-        labels = spool.labels.take(places)
-        groups = split.find_groups(hashes[places], labels, len(spool.names))
-        _check_labels(spool, labels, groups, places, report)
-        if data.folds > len(groups.sizes):
-            raise DataError(
-                f"{' + '.join(report.files)}: holds {len(groups.sizes):,} different texts, too few for {data.folds:,} folds "
-                "(data.folds); each fold needs a text to hold out"
-            )
-        dev = (
-            split.draw_fold(groups, folds=data.folds, fold=data.fold, seed=seed)
-            if data.folds
-            else split.draw_dev(groups, labels, dev_size=self.dev_size, seed=seed)
-        )
-        # `max_texts` comes after the split, so that the same texts are held out whatever its value.
-        left = np.flatnonzero(~dev)
-        size = data.max_texts or len(left)
-        taken = left[split.take_first(labels.take(left), groups.stratum[groups.of[left]], size)]
-        report.withdraw(reasons.BEYOND_MAX_TEXTS, spool.lines[places[np.setdiff1d(left, taken, assume_unique=True)]])
+        """Select as for all data, and number the labels as in the model that training starts from, if it has all of them."""
         if (known := self._labels) and spool.multiple != known.multiple:
             here, there = ("several labels", "one label") if spool.multiple else ("one label", "several labels")
             raise DataError(
                 f"the texts have {here} each, but the training texts of the model had {there}; set "
                 "data.label_separator as it was for that model, or train a new model"
             )
-        # Labels keep their numbers in the starting model if it has all of them.
-        spool = _renumber(spool, known) if known and set(spool.names) <= set(known.names) else spool
-        differing = len(np.unique(whole)) - len(np.unique(hashes))
-        return Selection(
-            spool,
-            split.mark(places[taken], len(spool)),
-            split.mark(places[dev], len(spool)),
-            [f"duplicates with different labels, all kept: {differing:,}"] if differing else [],
+        selection = super().select(spool, report, seed)
+        differing = len(np.unique(self.identify(spool))) - len(np.unique(spool.hashes[0]))
+        return replace(
+            selection,
+            spool=_renumber(spool, known) if known and set(spool.names) <= set(known.names) else spool,
+            notes=[f"duplicates with different labels, all kept: {differing:,}"] if differing else [],
         )
+
+    def hold_out(
+        self, spool: Spool, labels: LabelRows, groups: Groups, places: Indices, report: ReadingReport, seed: int
+    ) -> Chosen:
+        """Check the labels, and hold out texts of every label, the same ones for all values of `max_texts`."""
+        data = self.data
+        _check_labels(spool, labels, groups, places, report)
+        if not data.folds:
+            return split.draw_dev(groups, labels, dev_size=self.dev_size, seed=seed)
+        if data.folds > len(groups.sizes):
+            raise DataError(
+                f"{' + '.join(report.files)}: holds {len(groups.sizes):,} different texts, too few for {data.folds:,} folds "
+                "(data.folds); each fold needs a text to hold out"
+            )
+        return split.draw_fold(groups, folds=data.folds, fold=data.fold, seed=seed)
 
     def match_dev(self, spool: Spool, selection: Selection, report: ReadingReport) -> Spool:
         """Number the labels of dev files as in training, which must have all of them."""
@@ -147,21 +143,15 @@ def _check_labels(spool: Spool, labels: LabelRows, groups: Groups, places: Indic
         )
     different = np.unique(groups.of * len(names) + labels.flat) % len(names)
     single = np.flatnonzero(np.bincount(different, minlength=len(names)) < 2).tolist()
-    if len(single) > 1 and 2 * len(single) > len(names):
-        raise DataError(
-            f"{files}: {len(single):,} of {len(names):,} labels have one text each: {show_names([names[i] for i in single])}; "
-            f"they were taken from the {column}: name another with data.label"
-        )
     if single:
-        lines = spool.lines[places[[int(np.flatnonzero(labels.flat == number)[0]) for number in single[:5]]]].tolist()
-        where = [f" (line {line})" if report.locates else "" for line in lines]
-        shown = ", ".join(f"'{names[number]}'{line}" for number, line in zip(single, where, strict=False))
-        more = f" and {len(single) - 5:,} more" if len(single) > 5 else ""
-        headless = report.locates and report.columns and all(map(str.isdigit, report.columns)) and min(lines) == 1
+        line = int(spool.lines[places[np.flatnonzero(labels.flat == single[0])[0]]])
+        where = f" (line {line})" if report.locates and len(single) == 1 else ""
+        headless = report.locates and report.columns and all(map(str.isdigit, report.columns)) and line == 1
         header = "if line 1 is a header, set data.header to yes; otherwise " if headless else ""
         raise DataError(
-            f"{files}: only one text has the label {shown}{more}, expected at least two different texts, for training and "
-            f"validation; {header}add texts, merge the label with another, or remove it"
+            f"{files}: {len(single):,} of {len(names):,} labels have one text each, expected at least two different texts, for "
+            f"training and validation: {show_names([names[number] for number in single])}{where}. They were taken from the "
+            f"{column}; {header}add texts, merge or remove labels, or name another column with data.label"
         )
 
 

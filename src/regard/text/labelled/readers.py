@@ -1,6 +1,7 @@
 """Read labelled texts from files of any format, with a report on every skipped line."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from regard.errors import DataError
 from regard.text import reasons
 from regard.text.clean import Chunk, Labels, clean, read_usable
 from regard.text.column_rules import LabelledColumns
-from regard.text.content import read_list
 from regard.text.labelled.files import WHAT, LabelFile, find_files
 from regard.text.opening import CHUNK_CHARACTERS, LONGEST_SIDE, check_file, line_blocks, show_encoding
 from regard.text.report import ReadingReport
@@ -20,7 +20,8 @@ from regard.text.strings import normalise, quoted, trim
 LONGEST_LABEL = 200
 """Maximum number of characters of a label; texts with a longer label are skipped."""
 _MOST_KNOWN = 50_000
-_IGNORED_SHOWN = 8
+_LIST = re.compile(r"\[.*['\",].*\]|\{.*['\",].*\}|\(.*['\"].*\)", re.DOTALL)
+"""A list in the notation of Python, JSON, NumPy or SQL, such as `['film', 'good']`."""
 _MISSING = frozenset(("nan", "NaN", "NAN", "-nan", "n/a", "N/A", "#N/A", "<NA>", "null", "NULL", "Null"))
 
 
@@ -29,9 +30,8 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
 
     Texts and labels are stripped and converted to the Unicode form of `data.normalization`, and not changed otherwise. Numeric
     and boolean labels in JSON or Parquet are written as `1`, `0.5`, `true`; `1.0` is `1` in every format. A cell such as `NaN`
-    or `null` means that the label is missing. If `data.label_separator` is set, JSON or Parquet has lists, or all labels are
-    written as lists (`['film', 'good']`), a text may have several labels or none; otherwise a text without a label is skipped.
-    Only the first 65,536 characters of a text are read.
+    or `null` means that the label is missing. If `data.label_separator` is set, or JSON or Parquet has lists, a text may have
+    several labels or none; otherwise a text without a label is skipped. Only the first 65,536 characters of a text are read.
     """
     found = find_files(paths, data)
     report.files, report.kind = [str(file.path) for file in found.files], "texts"
@@ -42,9 +42,6 @@ def read_labelled(paths: Sequence[str | Path], data: LabelledDataConfig, report:
     read = _read_table if is_table else _read_label
     sources = [(str(file.path), file.texts, read(file, found.form, data, report)) for file in found.files]
     yield from read_usable(sources, data, report)
-    if found.ignored:
-        more = ", …" if len(found.ignored) > _IGNORED_SHOWN else ""
-        report.advice = f"{report.advice} not read: {', '.join(found.ignored[:_IGNORED_SHOWN])}{more}".strip()
 
 
 def _read_table(file: LabelFile, form: str, data: LabelledDataConfig, report: ReadingReport) -> Iterator[Chunk]:
@@ -54,6 +51,8 @@ def _read_table(file: LabelFile, form: str, data: LabelledDataConfig, report: Re
     reader = _LabelReader(data, report, typed=table.typed)
     for (values, cells), lines in table.read(file.path, LabelledColumns(data), report):
         labels = reader.read(cells, lines)
+        if any(isinstance(value, list) and value for value in values):
+            raise DataError(f"{file.path}: '{report.columns[0]}' holds lists, expected texts; join each list to one text")
         texts = [write_value(value)[:LONGEST_SIDE] if value != [] else "" for value in values]
         yield clean(
             [texts], lines, data.normalization, report, empty=(reasons.EMPTY_TEXT,), labels=labels, multiple=reader.multiple
@@ -104,39 +103,30 @@ class _LabelReader:
     def __init__(self, data: LabelledDataConfig, report: ReadingReport, *, typed: bool) -> None:
         self.data, self.report, self.typed = data, report, typed
         self.multiple = bool(data.label_separator)
-        self._listed: bool | None = None  # whether all labels are written as lists; None if none was read
         self._known: dict[str, Labels | str] = {}
 
     def read(self, cells: Sequence[Any], lines: Sequence[int]) -> list[Labels | str]:
         """Return the labels in each cell, or the reason for skipping the row."""
-        self._check_lists(cells, lines)
-        if not self.multiple and (self._listed or any(isinstance(cell, list) for cell in cells)):
+        if not self.multiple and any(isinstance(cell, list) for cell in cells):
             self.multiple, self._known = True, {}
-        return list(map(self._read_cell, cells))
+        return [self._read_cell(cell, line) for cell, line in zip(cells, lines, strict=True)]
 
-    def _check_lists(self, cells: Sequence[Any], lines: Sequence[int]) -> None:
-        """Find whether labels are written as lists, such as `['film', 'good']` in a table that pandas wrote."""
-        first = {cell: line for cell, line in reversed(list(zip(cells, lines, strict=True))) if isinstance(cell, str)}
-        lists = {cell: read_list(cell) for cell in first if (label := trim(cell)) and not is_missing(label, typed=self.typed)}
-        if self._listed is None and lists:
-            self._listed = None not in lists.values() and any({*"'\","} & {*cell} for cell in lists)
-        odd = [cell for cell, items in lists.items() if (items is None if self._listed else items and {*"'\""} & {*cell})]
-        if odd:
-            raise DataError(
-                f"{self.report.files[0]}, line {first[odd[-1]]}: the label is {quoted(odd[-1], mark=chr(34))}, but only some "
-                "are lists; write all labels as lists such as ['film', 'good'], or all as plain text with data.label_separator"
-            )
-
-    def _read_cell(self, cell: Any) -> Labels | str:
+    def _read_cell(self, cell: Any, line: int) -> Labels | str:
         if isinstance(cell, list):
             return self._clean([write_value(item) for item in cell if item is not None], filled=False)
         cell = write_value(cell)
         if cell not in self._known:
+            # A list in a cell of text, as pandas writes it, would become a label of its own.
+            if _LIST.fullmatch(trim(cell)):
+                raise DataError(
+                    f"{self.report.files[0]}, line {line}: the label {quoted(cell, mark=chr(34))} is a list in a cell of text; "
+                    "write arrays to JSON lines (pandas: df.to_json(FILE, orient='records', lines=True)), or plain labels such "
+                    "as film;good with data.label_separator"
+                )
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
             separator = self.data.label_separator
-            items = (read_list(cell) or []) if self._listed else cell.split(separator) if separator else [cell]
-            self._known[cell] = self._clean(items, filled=bool(cell.strip()))
+            self._known[cell] = self._clean(cell.split(separator) if separator else [cell], filled=bool(cell.strip()))
         return self._known[cell]
 
     def _clean(self, labels: Sequence[str], *, filled: bool) -> Labels | str:

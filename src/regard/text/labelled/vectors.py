@@ -6,10 +6,9 @@ has `. . .`), so lines are split from the right.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,6 @@ from jaxtyping import Bool, Float
 from regard.errors import DataError
 from regard.text.opening import OVER_LONG_LINE, check_file, line_blocks
 
-HEAD_LINES = 100
-"""Number of lines from which the width is found if the first line does not contain it."""
 _LARGEST_WIDTH = 10_000
 _NUMBER = re.compile(r"(?=.*\d)(?=.*\.)[-+.eE0-9]+", re.ASCII)
 """A number with a decimal point, as in these files."""
@@ -43,17 +40,15 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
     """
     path = check_file(path, "word vectors")
     lines = _lines(path)
-    head = list(islice(lines, HEAD_LINES))
-    # The first line can announce the number of words and the width; else the width is that of most lines.
-    first = head[0][1].split(" ") if head else []
-    declared = len(first) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) < 12 for cell in first)
-    widths = Counter(line.count(" ") for _, line in head)
-    width = int(first[1]) if declared else max(widths, key=lambda width: (widths[width], -width), default=0)
-    head = head[1:] if declared else head
+    number, first = next(lines, (0, ""))
+    # The first line announces the number of words and the width, or is a word with its numbers.
+    cells = first.split(" ")
+    declared = len(cells) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) < 12 for cell in cells)
+    width = int(cells[1]) if declared else len(cells) - 1
     if not 0 < width <= _LARGEST_WIDTH:
         raise DataError(f"{path}: holds no word vectors; expected lines of a word and its numbers, with spaces between")
-    for number, line in head[:1]:
-        _take_apart(line, width, path, number)  # check the announced width before allocating memory for it
+    if not declared:
+        lines = chain([(number, first)], lines)
     places: dict[str, list[tuple[int, int]]] = {}  # the (index, rank) of each word that a spelling stands for
     for row, word in enumerate(words):
         forms = (word, word.lower(), word.capitalize(), word.upper()) if any_case else (word,)
@@ -62,14 +57,14 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
     matrix = np.zeros((len(words), width), np.float32)
     rank = np.full(len(words), np.iinfo(np.int64).max)
     count = 0
-    for number, line in chain(head, lines):
+    for number, line in lines:
         count += 1
         word, numbers = _take_apart(line, width, path, number)
         for row, order in places.get(word, ()):
             if order < rank[row]:
                 matrix[row], rank[row] = _parse(numbers, path, number), order
-    if declared and count < int(first[0]):
-        raise DataError(f"{path}: its first line announces {int(first[0]):,} vectors, but there are {count:,}; copy it again")
+    if declared and count < int(cells[0]):
+        raise DataError(f"{path}: its first line announces {int(cells[0]):,} vectors, but there are {count:,}; copy it again")
     return Vectors(matrix, rank < np.iinfo(np.int64).max)
 
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import get_args
 
 from regard.config import DataConfig
-from regard.config.data import TableFormat
 from regard.errors import DataError
 from regard.text import reasons
 from regard.text.clean import Chunk, clean, read_usable
@@ -15,10 +13,8 @@ from regard.text.languages import find_language
 from regard.text.opening import OVER_LONG_LINE, check_file, ending, line_blocks, read_start, show_encoding
 from regard.text.report import PARALLEL, ReadingReport
 from regard.text.rows import Chunk as RawChunk
-from regard.text.rows import detect_format, find_table, load_format, most_lines
+from regard.text.rows import detect_format, find_table, load_format
 from regard.text.strings import quoted, trim
-
-_TABLES = (*get_args(TableFormat), "fast_align")
 
 
 def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingReport) -> Iterator[Chunk]:
@@ -48,13 +44,14 @@ def _find_format(paths: Sequence[Path], data: DataConfig) -> str:
             raise DataError(
                 f"{paths[0]}: data.format is 'text', which needs two parallel files (FILE,FILE), but only one was given"
             )
-        return data.format if data.format != "auto" else detect_format(paths[0], data.encoding, _TABLES)
+        return data.format if data.format != "auto" else detect_format(paths[0])
     if data.format not in ("auto", "text"):
         raise DataError(f"two files were given with data.format '{data.format}', expected one; parallel files are 'text'")
     # Line n of one table, such as one of two parts of a data set, would not be the translation of line n of the other.
     table = find_table(paths)
-    tabs = (most_lines(read_start(path, data.encoding), lambda line: b"\t" in line) for path in paths)
-    if data.format == "auto" and (table or all(tabs)):
+    starts = [[line for line in read_start(path, data.encoding).split(b"\n") if line.strip()] for path in paths]
+    tabs = all(10 * sum(b"\t" in line for line in lines) >= 9 * len(lines) > 0 for lines in starts)
+    if data.format == "auto" and (table or tabs):
         found = f"{table.name} is named like a table" if table else "nearly all lines of both contain a tab, as in tables"
         raise DataError(
             f"{paths[0]} and {paths[1]}: two files are read as parallel text, but {found}; expected one table or two text "

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from regard.config.data import TableFormat
 from regard.text.column_rules import ColumnRules
-from regard.text.opening import ending, open_bytes, read_start
+from regard.text.opening import ending, open_bytes
 from regard.text.report import ReadingReport
 
 Chunk = tuple[Sequence[Sequence[Any]], Sequence[int]]
@@ -26,8 +26,6 @@ class Format:
     """Function that chooses the columns of a file and yields their values; it fills the report."""
     endings: tuple[str, ...] = ()
     """Endings of file names, without `.gz`."""
-    begins: Callable[[bytes], bool] = lambda start: False
-    """Function that returns True if a file without a known ending begins like this format."""
     encoding: str = ""
     """Encoding of every file of this format; empty if the settings decide."""
     typed: bool = False
@@ -40,28 +38,17 @@ def load_format(name: str) -> Format:
     return next(found[name] for found in formats if name in found)
 
 
-def name_format(path: str | Path, names: Sequence[str] = get_args(TableFormat)) -> str:
-    """Return the first of some formats that has the ending of a file's name; empty if none has it."""
-    return next((name for name in names if ending(path) in load_format(name).endings), "")
+def name_format(path: str | Path) -> str:
+    """Return the format that has the ending of a file's name; empty if none has it."""
+    return next((name for name in get_args(TableFormat) if ending(path) in load_format(name).endings), "")
 
 
-def detect_format(path: Path, encoding: str, names: Sequence[str]) -> str:
-    """Return which of the named formats a table has, by its name and first bytes; tab-separated by default."""
+def detect_format(path: Path) -> str:
+    """Return the format of a table, by the ending of its name, or by its first bytes for Parquet; tab-separated by default."""
     with open_bytes(path) as file:
-        if file.peek(4)[:4] == b"PAR1":
-            return "parquet"
-    if named := name_format(path, names):
-        return named
-    start = read_start(path, encoding).lstrip()
-    return next((name for name in names if load_format(name).begins(start)), "tsv")
+        return "parquet" if file.peek(4)[:4] == b"PAR1" else name_format(path) or "tsv"
 
 
 def find_table(paths: Sequence[Path]) -> Path | None:
     """Return the first file that is named like a table."""
     return next(filter(name_format, paths), None)
-
-
-def most_lines(start: bytes, test: Callable[[bytes], bool]) -> bool:
-    """Return True if nearly all of the first lines of a file pass a test."""
-    lines = [line for line in start.split(b"\n")[:1000] if line.strip()]
-    return bool(lines) and sum(map(test, lines)) * 10 >= len(lines) * 9

@@ -5,11 +5,9 @@ Because sentences often contain quotation marks, only CSV files have quoted cell
 
 import csv
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import chain, islice
+from functools import partial
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 
 from regard.errors import DataError
@@ -18,7 +16,7 @@ from regard.text.column_rules import ColumnRules
 from regard.text.header import Layout, find_layout
 from regard.text.opening import CHUNK_CHARACTERS, CHUNK_ROWS, OVER_LONG_LINE, line_blocks
 from regard.text.report import ReadingReport
-from regard.text.rows import Chunk, Format, most_lines
+from regard.text.rows import Chunk, Format
 from regard.text.strings import quoted
 
 HEAD_ROWS = 1000
@@ -26,17 +24,10 @@ HEAD_ROWS = 1000
 LONGEST_FIELD = 1 << 22
 """Maximum number of characters of a quoted field, because a missing closing quote would make the field as long as the file."""
 
-_SEPARATED = {",": "comma-separated", ";": "semicolon-separated", "\t": "tab-separated"}
+_SEPARATED = {"\t": "tab-separated", ",": "comma-separated", ";": "semicolon-separated"}
 """Separators of CSV files, and their names in reports."""
-_CLEAR_SHARE = 0.5
-"""Minimum share of the first rows that a separator must split into the same number of columns."""
 _EXCEL_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 """First line in which spreadsheet programs such as Excel name the separator of a CSV file."""
-_LONE_RETURN = re.compile(r"\r(?!\n|$)")
-_STAND_IN = "\ud800"
-"""Placeholder for a lone carriage return, which the csv module would read as the end of a row; decoded text never contains it.
-"""
-
 NumberedRows = tuple[list[list[str]], Sequence[int]]
 
 
@@ -105,10 +96,11 @@ def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[tupl
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))  # global limit of the csv module, 131,072 by default
     named = _EXCEL_SEPARATOR.fullmatch(head[0]) if head else None
     head = head[1:] if named else head
-    start = _split_start(head, named[1]) if named else _find_separator(head, path)
-    report.form = _SEPARATED.get(start.separator, f"separated by {start.separator}")
+    separator = named[1] if named else _find_separator(head, path)
+    report.form = _SEPARATED.get(separator, f"separated by {separator}")
     # `strict` makes bad quoting an error; otherwise a stray quote would silently join many rows to one.
-    reader = csv.reader(chain(head, lines), delimiter=start.separator, skipinitialspace=start.spaced, strict=True)
+    spaced = _has_spaces(head, separator)
+    reader = csv.reader(chain(head, lines), delimiter=separator, skipinitialspace=spaced, strict=True)
     number = begin = 2 if named else 1
     while True:
         try:
@@ -126,95 +118,59 @@ def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[tupl
                 "data.format tsv if it is separated by tabs and not quoted"
             ) from error
         report.read += 1
-        yield number, [cell.replace(_STAND_IN, "\r") for cell in row] if any(_STAND_IN in cell for cell in row) else row
+        yield number, row
         number = reader.line_num + begin
 
 
 def _csv_lines(path: Path, encoding: str, hashes: dict[str, str]) -> Iterator[str]:
-    """Yield the lines, each with a line feed at its end and placeholders for lone carriage returns."""
+    """Yield the lines, each with a line feed at its end."""
     for lines, numbers in line_blocks(path, encoding, hashes):
         for number, line in zip(numbers, lines, strict=True):
             if line is OVER_LONG_LINE:
                 raise DataError(f"{path}, line {number}: is too long to be a row of CSV; is a quote opened and not closed?")
-            yield (_LONE_RETURN.sub(_STAND_IN, line) if "\r" in line else line) + "\n"
+            yield line + "\n"
 
 
-@dataclass(frozen=True)
-class _Start:
-    """The first rows of a CSV file, split with one separator."""
-
-    separator: str
-    spaced: bool
-    """Whether spaces after a separator are ignored, so that a quote may follow them."""
-    rows: Sequence[Sequence[str]]
-
-    @cached_property
-    def width(self) -> int:
-        """The most common number of columns among rows with two or more columns; 0 if no row has two."""
-        widths = Counter(len(row) for row in self.rows if len(row) > 1)
-        return max(widths, key=lambda size: (widths[size], size), default=0)
-
-    @cached_property
-    def share(self) -> float:
-        return bool(self.width) * sum(len(row) == self.width for row in self.rows) / max(len(self.rows), 1)
-
-    def show(self) -> str:
-        """Return the first row with `width` columns, for messages."""
-        row = next(row for row in self.rows if len(row) == self.width)
-        return " and ".join(quoted(cell.strip(), 30) for cell in row[:4])
+def _find_separator(head: Sequence[str], path: Path) -> str:
+    """Return the separator of a CSV file: the one that splits the first row that any of them splits; else the comma."""
+    # If a tab splits this row, it is the separator, because commas and semicolons often occur in texts.
+    tables = [_split_head(head, separator) or [] for separator in _SEPARATED]
+    first = next((rows for rows in zip_longest(*tables, fillvalue=()) if max(map(len, rows)) > 1), ())
+    splitting = {separator: row for separator, row in zip(_SEPARATED, first, strict=False) if len(row) > 1}
+    if len(splitting) > 1 and "\t" not in splitting:
+        comma, semicolon = (" and ".join(quoted(cell.strip(), 30) for cell in row[:4]) for row in splitting.values())
+        raise DataError(
+            f"{path}: commas and semicolons both split its rows into columns: a row is {comma} with commas, and {semicolon} "
+            "with semicolons; add a first line that names the right one: sep=, or sep=;"
+        )
+    return next(iter(splitting), ",")
 
 
-def _find_separator(head: Sequence[str], path: Path) -> _Start:
-    """Choose the separator of a CSV file, and return the first rows, split with it."""
-    # A separator can be chosen if it gives at least half of the rows the same number of columns, two or more; without any, it
-    # is the comma. Of several, those remain that split the first row that one of them splits, because this may be the header;
-    # then those that obey the rules of quoting, unlike a comma inside quoted cells. A tab is chosen before the others.
-    comma, semicolon, tab = (_split_start(head, separator) for separator in _SEPARATED)
-    clear = [start for start in (tab, comma, semicolon) if start.share >= _CLEAR_SHARE]
-    if not clear:
-        return comma
-    firsts = next(rows for rows in zip(*(start.rows for start in clear), strict=False) if max(map(len, rows)) > 1)
-    clear = [start for start, row in zip(clear, firsts, strict=True) if len(row) > 1]
-    clear = [start for start in clear if _split_head(head, start.separator, spaced=start.spaced, strict=True)] or clear
-    if clear[0] is tab or len(clear) == 1:
-        return clear[0]
-    raise DataError(
-        f"{path}: commas and semicolons both split its rows into columns: a row is {comma.show()} with commas, and "
-        f"{semicolon.show()} with semicolons; add a first line that names the right one: sep=, or sep=;"
-    )
+def _has_spaces(head: Sequence[str], separator: str) -> bool:
+    """Return True if spaces are between separators and quotes, and the rows obey the rules of quoting without these spaces."""
+    cells = chain.from_iterable(_split_head(head, separator) or [])
+    spaced = any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for cell in cells)
+    return spaced and _split_head(head, separator, spaced=True) is not None
 
 
-def _split_start(head: Sequence[str], separator: str) -> _Start:
-    """Split the first rows of a CSV file with one separator."""
-    # Spaces between a separator and a quote are ignored if the rows then obey the rules of quoting, and no fewer of them have
-    # the same number of columns.
-    plain = _split_head(head, separator) or _Start(separator, False, [])
-    if not any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for row in plain.rows for cell in row):
-        return plain
-    spaced = _split_head(head, separator, spaced=True, strict=True)
-    return spaced if spaced and spaced.share >= plain.share else plain
+def _split_head(head: Sequence[str], separator: str, *, spaced: bool = False) -> list[list[str]] | None:
+    """Return the first lines of a CSV file as rows, of which the last may be incomplete; None if they cannot be read.
 
-
-def _split_head(head: Sequence[str], separator: str, *, spaced: bool = False, strict: bool = False) -> _Start | None:
-    """Return the first lines of a CSV file as rows, of which the last may be incomplete; None if they cannot be read."""
-    # If `spaced`, spaces after a separator are ignored; if `strict`, rows must obey the rules of quoting.
+    If `spaced`, spaces after a separator are left out, and rows must obey the rules of quoting.
+    """
     rows = []
     try:
-        for row in csv.reader(head, delimiter=separator, skipinitialspace=spaced, strict=strict):
+        for row in csv.reader(head, delimiter=separator, skipinitialspace=spaced, strict=spaced):
             if row:
                 rows.append(row)
     except csv.Error as error:
         if "end of data" not in str(error):
             return None
-    return _Start(separator, spaced, rows)
-
-
-def _has_bars(start: bytes) -> bool:
-    return most_lines(start, lambda line: line.count(b"|||") == 1 and b"\t" not in line)
+    return rows
 
 
 FORMATS = {
     "tsv": Format("tab-separated", _read_split, (".tsv", ".tab")),
     "csv": Format("comma-separated", _read_csv, (".csv",)),
-    "fast_align": Format("separated by |||", partial(_read_split, separator="|||"), begins=_has_bars),
+    "fast_align": Format("separated by |||", partial(_read_split, separator="|||")),
 }

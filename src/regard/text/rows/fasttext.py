@@ -20,4 +20,4 @@ def _read(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chu
         yield [[_PREFIXED.sub("", line) for line in lines], cells], numbers
 
 
-FORMATS = {"fasttext": Format("fastText's format", _read, begins=lambda start: start.startswith(b"__label__"))}
+FORMATS = {"fasttext": Format("fastText's format", _read)}

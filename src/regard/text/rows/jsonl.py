@@ -37,8 +37,6 @@ def _read(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chu
     keys: Sequence[Keys] = ()
     for rows, numbers in (_array_objects if array else _line_objects)(path, rules, report):
         if not keys and rows:
-            if len(rows) == 1 and sum(not isinstance(value, list | dict) for value in rows[0].values()) < 2:
-                _check_row(rows[0], path)
             keys = choose_keys(rows, rules, path, f"{path}, {unit} {numbers[0]}")
             report.columns = [".".join(column) for column in keys]
         if keys:
@@ -63,48 +61,16 @@ def _parse(line: str, path: Path, number: int, rules: ColumnRules) -> Object:
     try:
         row = json.loads(line)
     except ValueError as error:
-        if line.strip() == "{":
-            _check_whole(path, rules)
-        message = f"{path}, line {number}: is not JSON ({error}), expected one object per line: {line.strip()[:60]!r}"
         advice = "" if is_unicode(line) and "\0" not in line else advise_encoding(path)
+        if line.strip() == "{":
+            advice = f"To write objects that take several lines as one line each: jq -c . {path.name} > lines.jsonl"
+        message = f"{path}, line {number}: is not JSON ({error}), expected one object per line: {line.strip()[:60]!r}"
         raise DataError(f"{message}. {advice}" if advice else message) from error
     except RecursionError as error:
         raise DataError(f"{path}, line {number}: JSON nested too deeply, expected one flat object per line") from error
     if not isinstance(row, dict):
         raise DataError(f"{path}, line {number}: is {_TYPES[type(row)]}, expected an object with {rules.what} on each line")
     return row
-
-
-def _check_whole(path: Path, rules: ColumnRules) -> None:
-    """Raise an error if a file is one JSON object on several lines, or begins with such an object."""
-    with open_utf8(path, rules.encoding) as file:
-        text = file.read(1 << 24).decode("utf-8", "replace")
-    try:
-        whole, _ = json.JSONDecoder().raw_decode(text.lstrip())
-    except (ValueError, RecursionError):
-        return
-    _check_row(whole, path)
-    raise DataError(
-        f"{path}: has objects on several lines, expected one object per line; convert the file with "
-        f"`jq -c . {path.name} > lines.jsonl`"
-    )
-
-
-def _check_row(row: Object, path: Path) -> None:
-    """Raise an error if a JSON object holds all rows or all columns of a table."""
-    for name, held in row.items():
-        if isinstance(held, list) and held and isinstance(held[0], dict):
-            raise DataError(
-                f"{path}: is one JSON object with the rows in '{name}', expected a list of objects or one object per line; "
-                f"write the list to a separate file: `jq '.[\"{name}\"]' {path.name} > rows.json`"
-            )
-    columns = [held for held in row.values() if isinstance(held, list | dict) and len(held) > 1]
-    columns = [held for held in columns if isinstance(held, list) or "0" in held]
-    if len(columns) == len(row) > 1:
-        raise DataError(
-            f"{path}: is one JSON object with a list of values for each column ({', '.join(row)}), expected an object for each "
-            "row; pandas writes such objects with df.to_json(FILE, orient='records')"
-        )
 
 
 def _array_objects(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[tuple[list[Object], Sequence[int]]]:
@@ -209,15 +175,4 @@ def _pick(row: Object, keys: Keys, where: str, rules: ColumnRules) -> Any:
     return value
 
 
-def _begins(start: bytes) -> bool:
-    """Return True if a file begins like an array of objects, or its first line like an object and not like text with a tab."""
-    first = start.split(b"\n", 1)[0]
-    if start.startswith(b"["):
-        return start[1:].lstrip().startswith(b"{")
-    try:
-        return first.startswith(b"{") and (b"\t" not in first or isinstance(json.loads(first), dict))
-    except (ValueError, RecursionError):
-        return False
-
-
-FORMATS = {"jsonl": Format("JSON lines", _read, (".jsonl", ".ndjson", ".json"), _begins, typed=True)}
+FORMATS = {"jsonl": Format("JSON lines", _read, (".jsonl", ".ndjson", ".json"), typed=True)}
