@@ -1,8 +1,6 @@
 """The service gives what the models give in Python."""
 
 import json
-import re
-from pathlib import Path
 
 import pytest
 
@@ -107,7 +105,7 @@ def test_pages_need_no_network(service):
     for name in ("deu", "reviews", "stories"):
         assert name in home.text
     docs = service.client.get("/docs").text
-    for expected in ("/v1/translate", "/v1/generate", "no_repeat_ngrams", "429", "at most 64", "5,000 characters"):
+    for expected in ("/v1/translate", "/v1/generate", "no_repeat_ngrams", "at most 64", "5,000 characters"):
         assert expected in docs
     for page in (home.text, docs):
         assert "<script" not in page
@@ -120,16 +118,7 @@ def test_openapi_describes_the_limits(service):
     assert set(schema["paths"]) == {"/v1/translate", "/v1/classify", "/v1/generate", "/v1/attention", "/v1/models"}
     body = schema["components"]["schemas"]["Translate"]["properties"]
     assert body["texts"]["maxItems"] == 64
-    assert schema["paths"]["/v1/translate"]["post"]["responses"]["429"]
-
-
-def test_openapi_and_the_guide_list_the_same_statuses(service):
-    guide = (Path(__file__).parents[2] / "docs/how-to/serve.md").read_text(encoding="utf-8")
-    listed = {status for row in re.findall(r"^\| (\d{3}(?:, \d{3})*) \|", guide, re.M) for status in row.split(", ")}
-    paths = service.client.get("/openapi.json").json()["paths"]
-    for path in ("/v1/translate", "/v1/classify", "/v1/generate", "/v1/attention"):
-        # Only requests with another method than POST get status 405.
-        assert set(paths[path]["post"]["responses"]) == {"200", *listed} - {"405"}
+    assert set(schema["paths"]["/v1/translate"]["post"]["responses"]) == {"200", "default"}
 
 
 def test_metrics_and_health(service):

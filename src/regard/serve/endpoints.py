@@ -17,20 +17,6 @@ from regard.serve.request_models import Body, Endpoint
 from regard.serve.responses import submit_stream, wait
 from regard.task import Text, TextOperation, find_task
 
-_STATUSES = {
-    400: "The body is not JSON",
-    401: "The token is missing or wrong",
-    404: "There is no such model",
-    408: "The body arrives too slowly",
-    413: "The body or a text is too large",
-    415: "The body is not labelled as JSON",
-    421: "The request names another host",
-    422: "The body is not as expected",
-    429: "The queue is full; Retry-After says when to try again",
-    500: "Internal error; the message contains its number in the log",
-    503: "There is not enough memory, or the service is stopping",
-    504: "The deadline has passed",
-}
 _NUMBERS = 1 << 62
 
 
@@ -50,16 +36,13 @@ class _Refusal(BaseModel):
 
 def add_endpoints(app: FastAPI, models: Models, limits: Limits, endpoints: Sequence[Endpoint]) -> None:
     """Add the endpoints to the application."""
-    responses: dict[int | str, dict[str, Any]] = {
-        status: {"model": _Refusal, "description": words} for status, words in _STATUSES.items()
-    }
     for endpoint in endpoints:
         app.add_api_route(
             f"/v1/{endpoint.name}",
             _handler(endpoint, models, limits),
             methods=["POST"],
             response_model=endpoint.answer,
-            responses=responses,
+            responses={"default": {"model": _Refusal, "description": "The request gets no result."}},
             description=endpoint.first.__doc__,
         )
 

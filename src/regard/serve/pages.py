@@ -51,7 +51,6 @@ def _endpoints(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                     )
                     for name, field in properties.items()
                 ],
-                "answers": [(status, answer["description"]) for status, answer in facts["responses"].items()],
             }
 
 
