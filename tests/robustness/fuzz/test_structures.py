@@ -174,6 +174,13 @@ def test_any_table_of_parquet(tmp_path, columns, data):
             list(read([path], config, ReadingReport()))  # type: ignore[operator]
 
 
+def test_lists_below_the_first_rows_are_no_texts(tmp_path):
+    path, lists = tmp_path / "a.parquet", pa.array([None] * 1200 + [["a"]], pa.list_(pa.string()))
+    path.write_bytes(parquet(pa.table([lists, pa.array(["x"] * 1201)], names=["source", "target"])))
+    with pytest.raises(DataError, match="the column 'source' holds lists, expected text"):
+        list(read_pairs([path], DataConfig(), ReadingReport()))
+
+
 def test_lists_that_are_null_are_no_texts(tmp_path):
     path, lists = tmp_path / "a.parquet", pa.nulls(1, pa.list_(pa.string()))
     path.write_bytes(parquet(pa.table([lists, lists], names=["source", "text"])))

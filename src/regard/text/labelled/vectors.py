@@ -8,7 +8,7 @@ has `. . .`), so lines are split from the right.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -47,8 +47,9 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
     width = int(cells[1]) if declared else len(cells) - 1
     if not 0 < width <= _LARGEST_WIDTH:
         raise DataError(f"{path}: holds no word vectors; expected lines of a word and its numbers, with spaces between")
-    if not declared:
-        lines = chain([(number, first)], lines)
+    head = list(islice(lines, 1)) if declared else [(number, first)]
+    for number, line in head:
+        _take_apart(line, width, path, number)  # check the announced width before allocating memory for it
     places: dict[str, list[tuple[int, int]]] = {}  # the (index, rank) of each word that a spelling stands for
     for row, word in enumerate(words):
         forms = (word, word.lower(), word.capitalize(), word.upper()) if any_case else (word,)
@@ -57,7 +58,7 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
     matrix = np.zeros((len(words), width), np.float32)
     rank = np.full(len(words), np.iinfo(np.int64).max)
     count = 0
-    for number, line in lines:
+    for number, line in chain(head, lines):
         count += 1
         word, numbers = _take_apart(line, width, path, number)
         for row, order in places.get(word, ()):

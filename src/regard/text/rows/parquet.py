@@ -52,13 +52,13 @@ def _read_rows(file: IO[bytes], path: Path, rules: ColumnRules, report: ReadingR
     number = 1
     for batch in table.iter_batches(CHUNK_ROWS, columns=report.columns):
         report.read += batch.num_rows
-        values = [_name_labels(_values(batch, key), schema, key) for key in keys]
+        values = [_name_labels(_values(batch, key, rules), schema, key) for key in keys]
         for begin, end in _find_parts(values):
             yield [column[begin:end] for column in values], range(number + begin, number + end)
         number += batch.num_rows
 
 
-def _values(batch: Any, keys: Keys) -> Sequence[Any]:
+def _values(batch: Any, keys: Keys, rules: ColumnRules) -> Sequence[Any]:
     """Return the values of a column, empty for nulls. Over-long texts are truncated, but are still recognised as over-long."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -68,7 +68,10 @@ def _values(batch: Any, keys: Keys) -> Sequence[Any]:
         column = pc.struct_field(column, key)
     coded = pa.types.is_dictionary(column.type)
     values = _to_python(column.dictionary if coded else column)
-    empty: Any = [] if pa.types.is_nested(column.type) else ""
+    listed = pa.types.is_nested(column.type)
+    if listed and list not in rules.kinds and column.null_count < len(column):  # the first rows may all be null
+        raise DataError(f"the column '{'.'.join(keys)}' holds lists, expected {rules.allowed}")
+    empty: Any = [] if listed and list in rules.kinds else ""
     plain = [empty if value is None else value[: 2 * LONGEST_SIDE] if isinstance(value, str) else value for value in values]
     return ["" if place is None else plain[place] for place in column.indices.to_pylist()] if coded else plain
 
