@@ -11,6 +11,7 @@ os.environ["IPYTHONDIR"] = str(shutil.copytree(HERE / "site" / "ipython", HERE /
 sys.path.insert(0, str(HERE.parent))  # for docs.site
 
 import regard  # noqa: E402
+from docs.site import address  # noqa: E402
 
 project = "regard"
 author = "regard maintainers"
@@ -25,21 +26,24 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
+    "docs.site.diagrams",
     "docs.site.docstrings",
     "docs.site.mathml",
+    "docs.site.execution",
     "docs.site.generated",
     "docs.site.notebooks",
+    "docs.site.slides",
     "docs.site.tables",
 ]
-exclude_patterns = ["_build", "generate", "site", "lessons/notebooks", "**/*.py"]
+exclude_patterns = ["_build", "generate", "site", "lessons/notebooks", "lessons/student", "lessons/slides", "**/*.py"]
 templates_path = ["_templates"]
 
-# Lessons run when the documentation is built; an error in one is an error of the build.
+# Lessons run when the documentation is built. An error in one fails the build; a slow cell does not (docs.site.execution).
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(HERE / "_build" / "jupyter_cache")
-nb_execution_timeout = 1800  # seconds for a cell, of which the slowest takes two minutes on a machine that does nothing else
+nb_execution_timeout = 900  # seconds for a cell, of which the slowest takes two minutes on a machine that does nothing else
 nb_execution_in_temp = True  # lessons write files
-nb_execution_raise_on_error = True
+suppress_warnings = ["mystnb.exec"]  # docs.site.execution reports what failed
 nb_merge_streams = True
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
@@ -62,8 +66,15 @@ html_theme = "furo"
 html_title = f"regard {release}"
 html_math_renderer = "mathml"  # MathML is drawn by the browser itself, without a script
 html_static_path = ["_static"]
-html_css_files = ["regard.css"]
+html_css_files = ["regard.css", "diagrams.css"]
+html_js_files = [("regard.js", {"defer": "defer"})]
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": True}
+html_logo = html_favicon = "_static/logo.svg"
+html_context = {"repository": address.SOURCE}
+_BEFORE, _AFTER = ("brand", "search"), ("scroll-start", "navigation", "scroll-end")
+html_sidebars = {
+    "**": [*(f"sidebar/{part}.html" for part in _BEFORE), "repository.html", *(f"sidebar/{part}.html" for part in _AFTER)]
+}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import regard.attention
+from docs.formulas import FORMULAS
 from docs.generate.docstring import call, describe, signature
 from docs.generate.entry import Mechanism
 from docs.generate.heads import HEADS
@@ -38,7 +39,9 @@ def render(entry: Mechanism, results: Results) -> str:
     described = describe(entry.kind)
     blocks = [
         f"# {entry.name}",
-        *described.text,
+        described.text[0],
+        f"$$\n{FORMULAS[entry.name]}\n$$",
+        *described.text[1:],
         *(_labelled(label, text) for label, text in described.labelled.items() if label != "Cost"),
         "## Example",
         show_example(entry.example),
@@ -183,7 +186,7 @@ def _arguments(documented: Callable[..., Any]) -> str:
     described, parameters = describe(documented), signature(documented)
     lines = [f"```python\n{call(documented)}\n```"]
     if parameters:
-        rows = ["| argument | type | default | |", "|---|---|---|---|"]
+        rows = ["| argument | type | default | meaning |", "|---|---|---|---|"]
         for parameter in parameters:
             default = "" if parameter.default is None else f"`{_cell(parameter.default)}`"
             meaning = _cell(described.arguments.get(parameter.name, ""))

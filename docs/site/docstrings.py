@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 from sphinx.application import Sphinx
 from sphinx.util.inspect import signature, stringify_signature
 
+from docs.formulas import FORMULAS
 from docs.papers import link_papers
 from docs.site.examples import example_of
 from docs.site.examples.configs import generated
@@ -61,6 +62,9 @@ def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
             example = line.strip() in _EXAMPLE
         if not example and not line.lstrip().startswith((">>>", "...")):
             lines[place] = link_papers(escape(line), "`{} <{}>`__".format)
+    if what == "class" and name.startswith("regard.attention.") and short in FORMULAS and "" in lines:
+        first = lines.index("")
+        lines[first:first] = ["", ".. math::", "", f"    {FORMULAS[short]}"]
     if what in ("class", "function", "exception") and (found := links(short)):
         lines += ["", f".. seealso:: {' · '.join(found)}", ""]
 

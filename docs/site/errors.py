@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from docs.site.folding import folded, search_field
+
 SOURCE = Path(__file__).parents[2] / "src" / "regard"
 KINDS = {
     "ConfigError": "A setting or an argument is misspelt, of the wrong type, out of range, or contradicts another one.",
@@ -84,11 +86,12 @@ def page() -> str:
         by_area[message.area].append(message)
     kinds = "".join(f"\n| `{kind}` | {meaning} |" for kind, meaning in KINDS.items())
     beginning = (Path(__file__).parent / "errors.md").read_text(encoding="utf-8").rstrip()
-    parts = [beginning.replace("<!-- kinds -->", f"| error | meaning |\n|---|---|{kinds}")]
+    tables = f"{search_field('Search the messages:')}\n\n| error | meaning |\n|---|---|{kinds}"
+    parts = [beginning.replace("<!-- kinds -->", tables)]
     for area in dict.fromkeys([*AREAS.values(), "Other"]):
         if area in by_area:
-            parts.append(f"## {area}")
-            parts.append("\n".join(f"- `{message.kind}`: {_escape(message.text)}" for message in by_area[area]))
+            lines = "\n".join(f"- `{message.kind}`: {_escape(message.text)}" for message in by_area[area])
+            parts += [f"## {area}", folded(f"{len(by_area[area])} messages", lines)]
     return "\n\n".join(parts) + "\n"
 
 

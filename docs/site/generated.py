@@ -3,16 +3,14 @@
 They are written into docs/reference/generated, which is not part of the repository.
 """
 
-import contextlib
-import io
-import os
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
 from sphinx.application import Sphinx
 
-from docs.site import errors
+from docs.site import commands, errors
+from docs.site.folding import folded, search_field
 
 FOLDER = Path(__file__).parents[1] / "reference" / "generated"
 
@@ -26,32 +24,11 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def write_pages() -> None:
     """Write all pages. Files whose text has not changed stay as they are, so that Sphinx does not read them again."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    pages = {"commands.md": commands(), "presets.md": presets(), "errors.md": errors.page(), **settings()}
+    pages = {"commands.md": commands.page(), "presets.md": presets(), "errors.md": errors.page(), **settings()}
     for name, text in pages.items():
         file = FOLDER / name
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
-
-
-def commands() -> str:
-    """Return the page with the help text of every command."""
-    from regard.cli.main import command_names
-
-    parts = ["# Commands", "`regard COMMAND --help` prints the same texts.", f"```text\n{help_of([])}```"]
-    for name in command_names():
-        parts += [f"## regard {name}", f"```text\n{help_of([name])}```"]
-    return "\n\n".join(parts) + "\n"
-
-
-def help_of(arguments: list[str]) -> str:
-    """Return what `regard ARGUMENTS --help` prints, at most 100 characters wide."""
-    from regard.cli.main import main
-
-    os.environ["COLUMNS"] = "100"
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
-        main([*arguments, "--help"])
-    return text.getvalue().rstrip() + "\n"
 
 
 def settings() -> dict[str, str]:
@@ -76,17 +53,27 @@ def settings() -> dict[str, str]:
 
 
 def _sections(config: type) -> Iterator[str]:
-    """Yield the headings and the settings of a config, in order."""
+    """Yield the headings and the settings of a config, in order; the settings below a heading are folded."""
     from regard.config.describe import describe
 
+    yield search_field("Search the settings:")
+    entries: list[str] = []
     for setting in describe(config):
         if setting.heading:
+            yield from _folded(entries)
+            entries = []
             kind = f" with `kind: {setting.kind}`" if setting.kind else ""
             yield f"## `{setting.name}`{kind}\n\n{setting.doc}"
         else:
             choices = f" One of {', '.join(f'`{choice}`' for choice in setting.choices)}." if setting.choices else ""
             default = f" (default: `{setting.default}`)" if setting.default else ""
-            yield f"`{setting.name}`{default}\n: {setting.doc.replace('<', '&lt;')}{choices}"
+            entries.append(f"`{setting.name}`{default}\n: {setting.doc.replace('<', '&lt;')}{choices}")
+    yield from _folded(entries)
+
+
+def _folded(entries: list[str]) -> Iterator[str]:
+    if entries:
+        yield folded(f"{len(entries)} setting{'s' * (len(entries) > 1)}", "\n\n".join(entries))
 
 
 def presets() -> str:
