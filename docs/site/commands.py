@@ -13,6 +13,7 @@ _CODE = re.compile(r"(`[^`]+`)")
 _OPTION = re.compile(r"(?<![\w-])(--[a-z](?:[\w.-]*\w)?)")
 _MARKUP = re.compile(r"([\\*_<>\[\]{}$|~#])")
 _SETTINGS = "settings:\n"  # begins the part of `regard train TASK --help` that the pages about settings have
+_ANY = "--any.setting"  # stands for all settings in the help of a command
 _FEW = 8
 """More options than this are folded."""
 TASKS = "translation", "classification", "language"
@@ -77,7 +78,7 @@ def _section(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
     actions = [
         action
         for action in parser._actions
-        if action.help is not argparse.SUPPRESS and not {"--help", "--any.setting"} & set(action.option_strings)
+        if action.help is not argparse.SUPPRESS and not {"--help", _ANY} & set(action.option_strings)
     ]
     places = [action for action in actions if not action.option_strings]
     options = [action for action in actions if action.option_strings]
@@ -92,9 +93,10 @@ def _section(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
                 f"`{_term(action)}`\n: {_prose(' '.join(formatter._expand_help(action).split()))}" for action in group
             )
             yield folded(f"{len(group)} options", entries) if len(group) > _FEW else entries
-    if name.startswith("train "):
+    if any(_ANY in action.option_strings for action in parser._actions):
         task = name.removeprefix("train ")
-        yield f"Every one of the [settings of {task}](settings-{task}.md) is an option too, such as `--training.max_epochs 5`."
+        link = f"[settings of {task}](settings-{task}.md)" if task in TASKS else "[settings](settings.md)"
+        yield f"Every one of the {link} is an option too, such as `--training.max_epochs 5`."
     examples = (parser.epilog or "").partition(_SETTINGS)[0].removeprefix("examples:\n")
     if examples.strip():
         yield f"```shell\n{_dedent(examples.splitlines())}\n```"
