@@ -1,43 +1,26 @@
-"""Locks on files, with what Windows has and with what other systems have."""
+"""Locks on files, and files that appear as a whole, also with what Windows has."""
 
-import fcntl
 import os
 import threading
 import types
 
 import pytest
 
-from regard import disk, locks
-from regard.disk import flush
-from regard.locks import holder_of, locked
-
-
-def simulated_msvcrt():
-    """`msvcrt.locking` of Windows: exclusive, by open file, with PermissionError where another holds the byte."""
-
-    def locking(handle: int, mode: int, size: int) -> None:
-        assert (mode, size) == (2, 1)
-        assert os.lseek(handle, 0, os.SEEK_CUR) > 1_000_000, "nobody else could read a locked byte of the content"
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise PermissionError(13, "Permission denied") from error
-
-    return types.SimpleNamespace(locking=locking, LK_NBLCK=2)
+from regard import disk
+from regard.disk import flush, holder_of, locked
 
 
 @pytest.fixture(params=["posix", "windows"])
 def system(request, monkeypatch):
-    """This system, and one that has only what Windows has."""
+    """This system, and one that has only what Windows has, and therefore no locks."""
     if request.param == "windows":
-        monkeypatch.setattr(locks, "fcntl", None)
-        monkeypatch.setattr(locks, "msvcrt", simulated_msvcrt())
+        monkeypatch.setattr(disk, "fcntl", None)
         for name in ("O_CLOEXEC", "pread", "pwrite"):
             monkeypatch.delattr(os, name)
     return request.param
 
 
-def test_a_lock_is_held_by_one_and_names_its_process(system, tmp_path):
+def test_a_lock_is_held_by_one_and_names_its_process(tmp_path):
     path = tmp_path / "lock"
     with locked(path) as holder:
         assert holder == ""
@@ -62,7 +45,7 @@ def test_a_file_that_a_dead_process_left_holds_nobody_up(system, tmp_path):
         assert holder == ""
 
 
-def test_the_second_waits_until_the_first_is_done(system, tmp_path):
+def test_the_second_waits_until_the_first_is_done(tmp_path):
     path, order = tmp_path / "lock", []
 
     def second() -> None:

@@ -105,7 +105,6 @@ ABOVE = {
     ("decoding", "tasks"): (0.20, "imports, and the arguments of a search"),
     ("tasks", "tasks"): (0.55, "every task implements one interface with the same imports"),
     ("task", "task"): (0.20, "abstract methods"),
-    ("hub", "tasks"): (0.55, "both load models and have the same arguments"),
     ("config", "config"): (0.35, "decorators of dataclasses, and signatures of `build`"),
     ("cli", "cli"): (0.40, "every command begins with the same imports and a parser"),
     ("viz", "viz"): (0.55, "pictures of one record have the same imports and arguments"),
@@ -113,7 +112,6 @@ ABOVE = {
     ("text", "text"): (0.25, "every kind of data implements one schema"),
     ("training", "training"): (0.20, "a folder, and the same folder for several processes, have the same methods"),
     ("bundle", "training"): (0.20, "imports"),
-    ("disk.py", "locks.py"): (0.20, "imports, and handles that are closed after an error"),
     ("analysis", "records"): (0.20, "arguments of functions that build records"),
 }
 """By packages of a pair: the largest share that it may have where 15% does not hold yet, and the reason for it."""

@@ -26,7 +26,6 @@ from regard.errors import ShapeError as ShapeError
 from regard.export import export_ctranslate2 as export_ctranslate2
 from regard.export import export_onnx as export_onnx
 from regard.export.page import write_page as write_page
-from regard.hub import load as load
 from regard.hub import push as push
 from regard.models.build import build_classifier as build_classifier
 from regard.models.build import build_language_model as build_language_model
@@ -47,6 +46,7 @@ from regard.tasks.classification.results import Classification as Classification
 from regard.tasks.language.config import LanguageConfig as LanguageConfig
 from regard.tasks.language.predict import LanguageModel as LanguageModel
 from regard.tasks.language.results import Generation as Generation
+from regard.tasks.loading import load as load
 from regard.tasks.translation.alignments import evaluate_alignment as evaluate_alignment
 from regard.tasks.translation.comparison import compare_translators as compare_translators
 from regard.tasks.translation.config import TranslationConfig as TranslationConfig

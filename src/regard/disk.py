@@ -11,6 +11,7 @@ import errno
 import hashlib
 import os
 import secrets
+import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,8 +20,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, TextIO
 
-from regard import locks
 from regard.errors import DataError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """Error numbers for a full disk, an exhausted quota, and a file that exceeds the size limit."""
@@ -29,6 +34,9 @@ _LONGEST_NAME = 120
 """Number of bytes of the longest name that `_beside` extends. File systems allow 255, or 143 if they encrypt names."""
 _SEAL = b"\nsha256 %b\n"
 _SEAL_SIZE = len(_SEAL) - 2 + 64
+ORDINARY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+"""Flags for opening a file of a folder that is not trusted: a link is not followed, and a pipe does not block."""
+_NO_LOCKS = frozenset((errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF))
 
 
 def flush(path: Path) -> None:
@@ -60,7 +68,7 @@ def open_ordinary(path: Path, mode: str = "rb", **further: Any) -> Any:
         OSError: If it is a link, a folder, a pipe or a device, is missing, or cannot be opened.
     """
     flags = os.O_RDONLY if mode == "rb" else os.O_WRONLY | os.O_APPEND | os.O_CREAT
-    handle = -1 if path.is_symlink() else os.open(path, flags | locks.ORDINARY, 0o666)
+    handle = -1 if path.is_symlink() else os.open(path, flags | ORDINARY, 0o666)
     if handle < 0 or not stat.S_ISREG(os.fstat(handle).st_mode):
         if handle >= 0:
             os.close(handle)
@@ -121,7 +129,7 @@ def whole_file(path: Path, *, follow: bool = False) -> Iterator[BinaryIO]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-                if locks.fcntl is None:
+                if fcntl is None:
                     file.close()  # Windows cannot rename open files
                 os.replace(draft, path)
             except BaseException:
@@ -211,9 +219,9 @@ def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
     Its path is `_beside(path)`, or has a random part if another process is writing `path` at the same time.
     """
     draft = _beside(path)
-    if locks.fcntl is None:
+    if fcntl is None:
         return draft, open(draft, "wb")
-    handle, holder = locks.open_locked(draft, wait=False, mode=0o666)
+    handle, holder = open_locked(draft, wait=False, mode=0o666)
     if holder:
         os.close(handle)
         draft = _beside(path, f"{secrets.token_hex(4)}.new")
@@ -240,3 +248,84 @@ def unseal(data: bytes) -> memoryview:
     if data[len(content) :] != seal_of(content):
         raise ValueError("its content does not match its checksum")
     return content
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = False) -> Iterator[str]:
+    """Hold a lock file while the context is open, and delete it afterwards; the lock also ends if the process is killed.
+
+    With `wait`, the lock of another process is waited for. On Windows, and on file systems without locks, nothing is locked.
+
+    Yields:
+        An empty string if this process now holds the lock; else the holder, such as `process 1234 on this machine`.
+    """
+    if fcntl is None:
+        yield ""
+        return
+    handle, holder = open_locked(path, wait)
+    try:
+        if not holder:
+            with suppress(OSError):  # on a full disk, the lock file has no process number
+                os.write(handle, f"{os.getpid()} {socket.gethostname()}\n".encode())
+        yield holder
+    finally:
+        if not holder:
+            with suppress(OSError):
+                path.unlink()  # before the lock ends; after that, another process could have locked the file
+        os.close(handle)
+
+
+def holder_of(path: Path) -> str:
+    """Return the holder of a lock file, such as `process 1234 on this machine`, or an empty string if no process holds it.
+
+    The file is neither created nor changed.
+    """
+    with suppress(OSError, AttributeError):  # without the file, or on systems and network file systems without locks
+        handle = os.open(path, os.O_RDONLY | ORDINARY)
+        try:
+            if not path.is_symlink() and stat.S_ISREG(os.fstat(handle).st_mode):
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _holder(handle)
+        finally:
+            os.close(handle)
+    return ""
+
+
+def open_locked(path: Path, wait: bool, mode: int = 0o644) -> tuple[int, str]:
+    """Open and lock an empty file; return it, and its holder if another process has locked it.
+
+    Another file of this name is deleted and never written to: a killed process left it, or it is a hard link, a symbolic link
+    or a pipe, which an archive from a stranger can contain.
+    """
+    while True:
+        if path.is_symlink():
+            path.unlink(missing_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | ORDINARY, mode)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                return handle, _holder(handle)
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:  # some network file systems
+                    raise
+            with suppress(FileNotFoundError):  # the previous holder deleted the file just before it released the lock
+                state = os.fstat(handle)
+                if os.path.samestat(state, os.lstat(path)):
+                    if stat.S_ISREG(state.st_mode) and not state.st_size and state.st_nlink == 1:
+                        return handle, ""
+                    path.unlink()
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _holder(handle: int) -> str:
+    """Return the process whose number is in an open lock file."""
+    os.lseek(handle, 0, os.SEEK_SET)
+    number, _, host = os.read(handle, 300).partition(b"\n")[0].decode(errors="replace").partition(" ")
+    if not number.isdecimal():
+        return "another process"
+    return f"process {number} on {'this machine' if host == socket.gethostname() else host}"

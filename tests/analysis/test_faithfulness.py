@@ -14,16 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.reweight import flatten
-from regard.tasks.classification.faithfulness import Faithfulness, Seeds, Uniform, divergence, examine
-from regard.tasks.classification.probe import (
-    Probe,
-    build_permutation,
-    erase,
-    leave_one_out,
-    permuted_distance,
-    rank,
-)
-from regard.tasks.faithfulness import Removal, Spread, kendall_tau
+from regard.tasks.classification.faithfulness import Faithfulness, Seeds, divergence, examine
+from regard.tasks.classification.probe import TextProbe, erase, rank
+from regard.tasks.faithfulness import Removal, Spread, kendall_tau, permutation
 
 # Tokens 4 to 7 have attention 4 : 3 : 2 : 1 and values 2, 1, 0, −1; the unknown word, token 1, has the value 3.
 MODEL = KnownClassifier([1, 1, 1, 1, 4, 3, 2, 1], [0, 3, 0, 0, 2, 1, 0, -1])
@@ -32,27 +25,35 @@ OWN = sigmoid(1)
 VALUES = st.lists(st.integers(-5, 5), min_size=1, max_size=12)
 
 
+def predict(probe):
+    """The probabilities of the whole text."""
+    return probe.keep(np.ones((1, probe.attention.shape[1]), bool))[0, 0].tolist()
+
+
+def measure(model, text, **options):
+    probe = TextProbe(model, text, **options.pop("probe", {}))
+    return probe.measure(options.pop("permutations", 5), np.random.default_rng(1))
+
+
 def test_the_model_is_as_its_comment_says():
-    [row] = Probe(MODEL).probabilities([TEXT.ids])
-    assert row.tolist() == pytest.approx([OWN, 1 - OWN])
-    [weights] = Probe(MODEL).attention([TEXT.ids])
-    assert weights.tolist() == pytest.approx([0.4, 0.3, 0.2, 0.1])
+    assert predict(TextProbe(MODEL, TEXT)) == pytest.approx([OWN, 1 - OWN])
+    assert TextProbe(MODEL, TEXT).attention[0].tolist() == pytest.approx([0.4, 0.3, 0.2, 0.1])
 
 
 def test_erasure_worked_by_hand():
     # 1 to 20% of four words is one word, 50% are two
-    comprehensiveness, sufficiency = erase(Probe(MODEL), [TEXT], [[np.arange(4)]])
+    comprehensiveness, sufficiency = erase(TextProbe(MODEL, TEXT), [np.arange(4)], 0, OWN)
     without_one, without_two = sigmoid((3 * 1 + 2 * 0 - 1) / 6), sigmoid((2 * 0 - 1) / 3)
-    assert comprehensiveness[0, 0].tolist() == pytest.approx([OWN - without_one] * 4 + [OWN - without_two])
+    assert comprehensiveness[0].tolist() == pytest.approx([OWN - without_one] * 4 + [OWN - without_two])
     one_alone, two_alone = sigmoid(2), sigmoid((4 * 2 + 3 * 1) / 7)
-    assert sufficiency[0, 0].tolist() == pytest.approx([OWN - one_alone] * 4 + [OWN - two_alone])
+    assert sufficiency[0].tolist() == pytest.approx([OWN - one_alone] * 4 + [OWN - two_alone])
 
 
 def test_the_predicted_label_counts_and_not_the_first():
     # token 7 alone: context −1, label 1 with p = σ(1); deleting all of it leaves the unknown word, context 3
-    comprehensiveness, sufficiency = erase(Probe(MODEL), [worded(7)], [[np.arange(1)]])
-    assert comprehensiveness[0, 0].tolist() == pytest.approx([OWN - (1 - sigmoid(3))] * 5)
-    assert sufficiency[0, 0].tolist() == pytest.approx([0] * 5)
+    found = measure(MODEL, worded(7))
+    assert found["comprehensiveness"].ravel().tolist() == pytest.approx([OWN - (1 - sigmoid(3))] * 15)
+    assert found["sufficiency"].ravel().tolist() == pytest.approx([0] * 15)
 
 
 def test_words_go_with_all_their_tokens_and_what_is_no_word_stays():
@@ -66,24 +67,26 @@ def test_words_go_with_all_their_tokens_and_what_is_no_word_stays():
 
 @pytest.mark.parametrize(("words", "counts"), [(1, [1, 1, 1, 1, 1]), (20, [1, 1, 2, 4, 10]), (21, [1, 2, 3, 5, 11])])
 def test_shares_are_rounded_up(words, counts):
-    class Counting(Probe):
-        def probabilities(self, texts, *, reweight=None):
-            return np.array([[float(len(ids))] for ids in texts])
+    class Counting(TextProbe):
+        def keep(self, kept):
+            return torch.from_numpy(kept.sum(1, keepdims=True) + 0.0)[:, None]
 
-    [[found]], _ = erase(Counting(MODEL), [worded(*[4] * words)], [[np.arange(words)]])
-    assert found.tolist() == ([0] * 5 if words == 1 else counts)  # without its only word, the text is an unknown token
+    found, _ = erase(Counting(MODEL, worded(*[4] * words)), [np.arange(words)], 0, words)
+    assert found[0].tolist() == counts
 
 
 def test_leave_one_out_worked_by_hand():
-    [moved], [lost] = leave_one_out(Probe(MODEL), [TEXT])
-    without = [sigmoid(x) for x in (1 / 3, 7 / 7, 10 / 8, 11 / 9)]
-    assert lost.tolist() == pytest.approx([OWN - p for p in without])
-    assert moved.tolist() == pytest.approx([abs(OWN - p) for p in without])
+    probe = TextProbe(MODEL, TEXT)
+    without = probe.keep(~np.eye(4, dtype=bool))[:, 0]
+    expected = [sigmoid(x) for x in (1 / 3, 7 / 7, 10 / 8, 11 / 9)]
+    assert without[:, 0].tolist() == pytest.approx(expected)
+    moved = probe.distance(without, torch.tensor([[OWN, 1 - OWN]], dtype=torch.float64))
+    assert moved.tolist() == pytest.approx([abs(OWN - p) for p in expected])
 
 
 def test_gradients_leave_the_weights_alone():
     # d log p / d context = 1 − p, and d context / d x_s = weight_s
-    [row] = Probe(MODEL).gradients([TEXT.ids], np.array([0]))
+    [row] = TextProbe(MODEL, TEXT).gradients()
     assert row.tolist() == pytest.approx([(1 - OWN) * each for each in (0.8, 0.3, 0, -0.1)])
 
     class Reading(KnownClassifier):
@@ -92,17 +95,21 @@ def test_gradients_leave_the_weights_alone():
             weights = found[..., 0].masked_fill(~mask, -torch.inf).softmax(-1)
             weights = weights if reweight is None else reweight(weights, mask)
             context = (weights * found[..., 0]).sum(-1)
-            return super().forward(tokens, mask)._replace(logits=torch.stack([context, torch.zeros_like(context)], -1))
+            return (
+                super()
+                .forward(tokens, mask, record=record)
+                ._replace(logits=torch.stack([context, torch.zeros_like(context)], -1))
+            )
 
     model = Reading([1] * 8, [0, 3, 0, 0, 2, 1, 0, -1])
     weights = np.exp([2, 1, 0, -1]) / np.exp([2, 1, 0, -1]).sum()
     context = float(weights @ [2, 1, 0, -1])
-    [row] = Probe(model).gradients([TEXT.ids], np.array([0]))
+    [row] = TextProbe(model, TEXT).gradients()
     assert row.tolist() == pytest.approx(((1 - sigmoid(context)) * weights * [2, 1, 0, -1]).tolist())
 
 
 def test_all_together_worked_by_hand():
-    found = examine(Probe(MODEL), [TEXT], np.array([1]), permutations=10)
+    found = examine(MODEL, [TEXT], np.array([1]), permutations=10)
     assert found.texts == 1
     without_one, without_two = sigmoid(1 / 3), sigmoid(-1 / 3)
     assert found.comprehensiveness.attention == pytest.approx(OWN - (4 * without_one + without_two) / 5)
@@ -110,55 +117,50 @@ def test_all_together_worked_by_hand():
     assert found.leave_one_out.mean == pytest.approx((4 - 2) / 6)
     # gradient × input is 0.8, 0.3, 0, 0.1: one pair does not agree
     assert found.gradient.mean == pytest.approx((5 - 1) / 6)
-    assert (found.uniform.accuracy, found.uniform.uniform_accuracy, found.uniform.changed) == (0, 0, 0)
-    assert found.uniform.distance == pytest.approx(OWN - sigmoid(0.5))
+    assert (found.accuracy, found.uniform_accuracy, found.uniform_changed) == (0, 0, 0)
+    assert found.uniform.mean == pytest.approx(OWN - sigmoid(0.5))
     assert found.seeds is None
 
 
 def test_uniform_weights_change_labels():
     # attention 9 : 1 to −1 and 3: −0.6, so label 1; uniform: 1, so label 0
     model = KnownClassifier([1, 1, 1, 1, 9, 1], [0, 0, 0, 0, -1, 3])
-    found = examine(Probe(model), [worded(4, 5)], np.array([1]), permutations=3).uniform
-    assert (found.accuracy, found.uniform_accuracy, found.changed) == (1, 0, 1)
+    found = examine(model, [worded(4, 5)], np.array([1]), permutations=3)
+    assert (found.accuracy, found.uniform_accuracy, found.uniform_changed) == (1, 0, 1)
 
 
 def test_several_labels():
-    probe = Probe(KnownClassifier([1, 1, 1, 1, 4, 3, 2, 1], [0, 3, 0, 0, 2, 1, 0, -1], num_labels=3), several=True)
-    [row] = probe.probabilities([TEXT.ids])
-    assert row.tolist() == pytest.approx([sigmoid(1), 0.5, sigmoid(-2)])
-    assert probe.decide(row[None]).tolist() == [[True, False, False]]
-    assert probe.distance(np.array([[1.0, 0.5, 0]]), np.array([[0.4, 0.5, 0.3]]))[0] == pytest.approx(0.3)
-    found = examine(probe, [TEXT], np.array([[1, 0, 0]]), permutations=5)
-    assert found.uniform.accuracy == 1
-    assert found.uniform.exact_match
+    model = KnownClassifier([1, 1, 1, 1, 4, 3, 2, 1], [0, 3, 0, 0, 2, 1, 0, -1], num_labels=3)
+    probe = TextProbe(model, TEXT, several=True)
+    assert predict(probe) == pytest.approx([sigmoid(1), 0.5, sigmoid(-2)])
+    assert probe.decide(torch.tensor(predict(probe))).tolist() == [True, False, False]
+    assert float(probe.distance(torch.tensor([1.0, 0.5, 0]), torch.tensor([0.4, 0.5, 0.3]))) == pytest.approx(0.3)
+    found = examine(model, [TEXT], np.array([[1, 0, 0]]), several=True, permutations=5)
+    assert found.accuracy == 1
+    assert found.exact_match
     assert "exact match of all labels" in found.render()
-    [gradient] = probe.gradients([TEXT.ids], np.array([2]))  # d log σ(−1 − c) / dc = −(1 − σ(−2))
-    assert gradient.tolist() == pytest.approx([-(1 - sigmoid(-2)) * each for each in (0.8, 0.3, 0, -0.1)])
 
 
 def test_temperature_counts():
-    probe = Probe(MODEL, temperature=2.0)
-    assert probe.probabilities([TEXT.ids])[0, 0] == pytest.approx(sigmoid(0.5))
-    [row] = probe.gradients([TEXT.ids], np.array([0]))
-    assert row[0] == pytest.approx((1 - sigmoid(0.5)) / 2 * 0.8)
+    probe = TextProbe(MODEL, TEXT, temperature=2.0)
+    assert predict(probe)[0] == pytest.approx(sigmoid(0.5))
+    assert probe.gradients()[0, 0] == pytest.approx((1 - sigmoid(0.5)) / 2 * 0.8)
 
 
-def test_heads_are_averaged_and_texts_keep_their_order():
-    probe = Probe(KnownClassifier([1, 1, 1, 1, 4, 3, 2, 1], [0, 3, 0, 0, 2, 1, 0, -1], num_heads=3))
-    texts = [worded(*ids).ids for ids in ([4], [5, 6, 7, 4], [7], [4, 5], [5, 4, 5, 4, 5])]
-    alone = [probe.probabilities([ids])[0] for ids in texts]
-    np.testing.assert_allclose(probe.probabilities(texts), alone)
-    for own, ids in zip(probe.attention(texts), texts, strict=True):
-        np.testing.assert_allclose(own, probe.attention([ids])[0])
-        assert own.sum() == pytest.approx(1)
+def test_heads_are_averaged_and_variants_keep_their_order():
+    probe = TextProbe(KnownClassifier([1, 1, 1, 1, 4, 3, 2, 1], [0, 3, 0, 0, 2, 1, 0, -1], num_heads=3), TEXT)
+    assert probe.attention.sum() == pytest.approx(1)
+    kept = np.array([[1, 1, 1, 1], [1, 0, 0, 0], [0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 1], [1, 1, 1, 0]], bool)
+    np.testing.assert_allclose(probe.keep(kept), torch.cat([probe.keep(row[None]) for row in kept]))
 
 
 def test_permuting_worked_by_hand():
     # Values 1, 0, 0: the context is the weight that the first word gets, 1/2, 1/3 or 1/6, each as often.
     model = KnownClassifier([1, 1, 1, 1, 3, 2, 1], [0, 0, 0, 0, 1, 0, 0])
-    [distance] = permuted_distance(Probe(model), [worded(4, 5, 6).ids], permutations=500)
+    distance = measure(model, worded(4, 5, 6), permutations=500)["permuted"]
     assert distance == pytest.approx(sigmoid(1 / 2) - sigmoid(1 / 3))
-    assert permuted_distance(Probe(model), [worded(4).ids, worded(4, 4).ids], permutations=9).tolist() == pytest.approx([0, 0])
+    for text in (worded(4), worded(4, 4)):
+        assert measure(model, text)["permuted"] == pytest.approx(0)
 
 
 @settings(deadline=None)
@@ -167,7 +169,9 @@ def test_permutations_permute(seed, batch, heads, keys):
     generator = torch.Generator().manual_seed(seed)
     mask = torch.rand(batch, 1, keys, generator=generator) < 0.6  # with holes
     weights = torch.rand(batch, heads, keys, generator=generator) * mask
-    moved = build_permutation(seed)(weights, mask)
+    change = permutation(seed)
+    moved = change(weights, mask)
+    assert torch.equal(change(weights, mask), moved)  # all layers and steps get the same order
     assert not moved.masked_select(~mask.expand_as(moved)).any()
     assert torch.equal(moved.sort(-1).values, weights.sort(-1).values)
     pairs = weights.transpose(1, 2)  # the heads of one place stay together
@@ -216,7 +220,7 @@ def test_attention_that_ranks_nothing_is_as_good_as_chance():
     generator = np.random.default_rng(1)
     model = KnownClassifier([1.0] * 40, generator.normal(size=40).tolist())
     texts = [worded(*generator.integers(4, 40, size=12).tolist()) for _ in range(100)]
-    found = examine(Probe(model), texts, np.zeros(100, int), permutations=3)
+    found = examine(model, texts, np.zeros(100, int), permutations=3)
     assert found.comprehensiveness.p > 0.01
     assert found.comprehensiveness.attention == pytest.approx(found.comprehensiveness.random, abs=0.04)
     assert found.comprehensiveness.best > found.comprehensiveness.random + 0.05
@@ -230,15 +234,15 @@ def test_the_same_seed_gives_the_same_measures():
     model = KnownClassifier(generator.uniform(0.1, 3, size=40).tolist(), generator.normal(size=40).tolist())
     texts = [worded(*generator.integers(4, 40, size=12).tolist()) for _ in range(30)]
     gold = np.zeros(30, int)
-    assert examine(Probe(model), texts, gold, permutations=9) == examine(Probe(model), texts, gold, permutations=9)
-    assert examine(Probe(model), texts, gold, permutations=9) != examine(Probe(model), texts, gold, permutations=9, seed=2)
+    assert examine(model, texts, gold, permutations=9) == examine(model, texts, gold, permutations=9)
+    assert examine(model, texts, gold, permutations=9) != examine(model, texts, gold, permutations=9, seed=2)
 
 
 def test_long_texts_are_measured_in_part(monkeypatch):
     model = KnownClassifier([1.0, 2.0] * 20, [1.0, 2.0] * 20)
     texts = [worded(*(4 + np.arange(100) % 30).tolist()) for _ in range(25)]
     monkeypatch.setattr("regard.tasks.classification.faithfulness._AFFORDABLE", 20 * 100 * 105)
-    found = examine(Probe(model), texts, np.zeros(25, int), permutations=5)
+    found = examine(model, texts, np.zeros(25, int), permutations=5)
     assert found.permuted.texts == found.leave_one_out.texts == 20
     assert found.gradient.texts == 25
 
@@ -253,7 +257,10 @@ MEASURED = Faithfulness(
     sufficiency=erasure(0.1, 0.2, 0.0, 0.001),
     leave_one_out=Spread(0.6, 0.1, 490),
     gradient=Spread(0.5, 0.1, 490),
-    uniform=Uniform(0.8, 0.7, 0.15, 0.1),
+    uniform=Spread(0.1, 0.1, 500),
+    uniform_changed=0.15,
+    accuracy=0.8,
+    uniform_accuracy=0.7,
     permuted=Spread(0.2, 0.1, 500),
 )
 
@@ -297,12 +304,12 @@ MEASURED = Faithfulness(
         ({"comprehensiveness": erasure(-0.001, 0.0, 0.4, 0.5)}, "lowers the probability of the predicted label by 0.00; "),
         ({"leave_one_out": Spread(math.nan, math.nan, 0)}, "one word at a time), by 0.40. With equal weights"),
         (
-            {"uniform": Uniform(0.8, 0.8, 0.012, 0.1)},
+            {"uniform_changed": 0.012},
             "With equal weights on all words, 1% of the predictions change: the weights decide little.",
         ),
-        ({"uniform": Uniform(0.8, 0.7, 0.15, 0.1, exact_match=True)}, "(exact match of all labels from 80.0% to 70.0%)."),
+        ({"exact_match": True}, "(exact match of all labels from 80.0% to 70.0%)."),
         (
-            {"uniform": Uniform(0.8, 0.8, 0.0, 0.0)},
+            {"uniform": Spread(0.0, 0.0, 500)},
             "With equal weights on all words this model predicts the same, so its heatmaps do not show which words matter to ",
         ),
     ],

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from regard.config import RecurrentClassifierConfig
 from regard.models.build import build_classifier
 from regard.models.text_classifier import Classified, Reweight, TextClassifier
-from regard.tasks.classification.probe import Probe, WordedText, erase, rank
+from regard.tasks.classification.faithfulness import examine
+from regard.tasks.classification.probe import WordedText
 
 _WORDS, _LENGTH, _SEEDS = 60, 12, 5
 
@@ -41,11 +42,8 @@ def train(model: TextClassifier, *, steps: int, learning_rate: float, seed: int)
         loss.backward()
         optimizer.step()
     ids, labels = draw(100, np.random.default_rng(0))
-    probe, texts = Probe(model), [WordedText(row, np.arange(_LENGTH)) for row in ids]
-    orders = [[rank(row, generator) for row in probe.attention(list(ids))]]
-    orders += [[generator.permutation(_LENGTH) for _ in texts] for _ in range(2)]
-    attention, *others = erase(probe, texts, orders)[0].mean((1, 2))
-    return float(attention - np.mean(others)), float((probe.probabilities(list(ids)).argmax(-1) == labels).mean())
+    found = examine(model, [WordedText(row, np.arange(_LENGTH)) for row in ids], labels, permutations=2)
+    return found.comprehensiveness.attention - found.comprehensiveness.random, found.accuracy
 
 
 def exact_p(first: list[float], second: list[float]) -> float:

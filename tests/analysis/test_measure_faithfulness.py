@@ -14,7 +14,7 @@ LABELS = ["for", "for", "against", "for", "against"]
 def test_a_classifier(known):
     found = measure_faithfulness(known(), TEXTS, LABELS, permutations=5)
     assert found.texts == 4  # the text without words does not count
-    assert found.uniform.accuracy == 1
+    assert found.accuracy == 1
     assert found.leave_one_out.texts == 3  # one word has no order
     assert found.comprehensiveness.attention > found.comprehensiveness.random
     assert found.seeds is None
@@ -25,7 +25,7 @@ def test_long_texts_are_read_as_far_as_the_model_reads(known):
     classifier = known()
     object.__setattr__(classifier.config.data, "max_tokens", 2)
     found = measure_faithfulness(classifier, ["good dull bad bad bad bad"], ["for"], permutations=5)
-    assert found.uniform.accuracy == 1
+    assert found.accuracy == 1
 
 
 def test_seeds(known):

@@ -11,7 +11,7 @@ from regard.errors import RequestError
 from regard.evaluation.comparison import bootstrap_mean
 from regard.models.build import build_translator
 from regard.reweight import flatten, for_site, for_steps
-from regard.tasks.translation.faithfulness import _Probe
+from regard.tasks.translation.faithfulness import TranslationProbe
 
 TEXTS = [
     "one two three .",
@@ -106,8 +106,8 @@ def test_gradients_are_those_of_finite_differences():
     torch.manual_seed(0)
     size = translator.bundle.parts.source.size
     model = translator.model = build_translator(MODELS["luong"], source_size=size, target_size=size).double().eval()
-    probe = _Probe(translator, torch.tensor([[5, 6, 7, 3]]))
-    found = probe._gradients()
+    probe = TranslationProbe(translator, torch.tensor([[5, 6, 7, 3]]))
+    found = abs(probe.gradients())
     step, token = 1, int(probe.target[1])
     with torch.no_grad():
         scores = []

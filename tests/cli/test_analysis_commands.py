@@ -94,7 +94,7 @@ def test_comparing_two_classifiers(models, reviews, capsys):
     assert cli.main(["compare", models[0], models[1], str(reviews), "--json", "--resamples", "50"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["names"] == models[:2]
-    assert found["accuracy"]["resamples"] == 50
+    assert "with 50 samples" in found["notes"][1]
 
 
 def test_comparing_two_translators(tmp_path, capsys):

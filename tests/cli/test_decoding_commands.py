@@ -69,31 +69,6 @@ def test_prefix_and_constraints(models, capsys):
         assert "blaue" in line.split()
 
 
-def test_requests_of_each_line(models, capsys, tmp_path):
-    asked = [{"text": TEXTS[0], "prefix": "sie"}, {"text": TEXTS[1], "constraints": ["Hund", "Auto"]}, {"text": TEXTS[2]}]
-    (tmp_path / "asked.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked), "utf-8")
-    lines = run(capsys, models[0], "--input", str(tmp_path / "asked.jsonl"), "--requests")
-    assert lines[0].startswith("sie")
-    assert {"Hund", "Auto"} <= set(lines[1].split())
-    assert lines[2] == run(capsys, models[0], TEXTS[2])[0]
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("no", "line 1 is not JSON"),
-        ('{"source": "a"}', "line 1 is not a JSON object with a text"),
-        ('{"text": "a", "prefx": "b"}', "line 1 has 'prefx'; did you mean 'prefix'?; expected text, prefix, constraints"),
-        ('{"text": "a", "prefix": 1}', "the prefix of line 1 is not a text"),
-        ('{"text": "a", "constraints": "b"}', "the constraints of line 1 are not a list of texts"),
-    ],
-)
-def test_wrong_requests(models, capsys, tmp_path, line, message):
-    (tmp_path / "f").write_text(line + "\n", "utf-8")
-    assert main(["translate", models[0], "--input", str(tmp_path / "f"), "--requests"]) == 2
-    assert message in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

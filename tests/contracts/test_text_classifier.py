@@ -30,7 +30,7 @@ from regard.errors import RequestError
 from regard.models.build import build_classifier
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.reweight import erase, flatten
-from regard.tasks.classification.probe import build_permutation
+from regard.tasks.faithfulness import permutation
 from regard.text.symbols import PAD
 
 WORDS, WIDTH, HIDDEN, LABELS, BATCH, SIZE = 29, 13, 17, 3, 7, 11
@@ -323,7 +323,5 @@ def test_a_mask_of_another_shape_is_refused(model, tokens, unchecked):
 
 def test_several_weights_for_a_text_equal_those_of_its_copies(model, tokens):
     copies, mask = tokens.repeat_interleave(3, dim=0), MASK.repeat_interleave(3, dim=0)
-    same(
-        model.reweighted(tokens, MASK, build_permutation(5), times=3),
-        model(copies, mask, reweight=build_permutation(5)).logits,
-    )
+    change = permutation(5)
+    same(model.reweighted(tokens, MASK, change, times=3), model(copies, mask, reweight=change).logits)

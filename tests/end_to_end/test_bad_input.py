@@ -120,19 +120,8 @@ def test_signals_during_training(number, code, pairs, tmp_path):
     assert (out / "checkpoints" / "last.ckpt").exists()
 
 
-def test_requests_that_are_nested_too_deep(run, tmp_path, capsys):
-    (tmp_path / "asked").write_text("[" * 200_000 + "\n")
-    fails(
-        capsys, main(["translate", str(run), "--input", str(tmp_path / "asked"), "--requests"]), "translate: line 1 is not JSON"
-    )
-
-
-def test_text_that_cannot_be_written_is_replaced(run, tmp_path):
-    """Half of a surrogate pair in JSON, and an argument in Latin 1."""
-    half, asked, out = r"one \ud800 .", tmp_path / "asked", tmp_path / "out"
-    asked.write_text(f'{{"text": "{half}", "prefix": "{half}", "constraints": []}}\n')
-    assert main(["translate", str(run), "--input", str(asked), "--requests", "--json", "--output", str(out)]) == 0
-    assert json.loads(out.read_text())["source"] == "one ? ."
+def test_text_that_cannot_be_written_is_replaced(run):
+    """An argument in Latin 1."""
     command = [sys.executable, "-m", "regard", "translate", str(run), "--json", "--threads=1", b"one \xfc ."]
     strict = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}
     done = subprocess.run(command, capture_output=True, check=False, env=strict)

@@ -15,8 +15,8 @@ from tiny import TinyTranslator
 
 import regard
 from regard.config import PlateauConfig
+from regard.disk import locked
 from regard.errors import BundleError, ConfigError, DataError, Interrupted
-from regard.locks import locked
 from regard.processes.signals import Signals
 from regard.processes.team import Team
 from regard.training import callbacks, fit, resume

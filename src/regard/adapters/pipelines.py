@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RequestError, nearest
-from regard.hub import load
 from regard.task import find_task
+from regard.tasks.loading import load
 
 
 @dataclass(frozen=True)

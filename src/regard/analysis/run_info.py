@@ -19,9 +19,9 @@ from regard.bundle.scores import score_rows
 from regard.config import RunConfig
 from regard.config.loading import dump_config, load_config
 from regard.config.settings import changed_settings
+from regard.disk import holder_of
 from regard.errors import BundleError, ConfigError, DataError, printable
 from regard.evaluation.tables import finite
-from regard.locks import holder_of
 from regard.task import find_task
 from regard.text.symbols import SPECIAL_TOKENS
 from regard.text.tokenizers.tokenizer import Tokenizer

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from regard import disk
+from regard.disk import locked
 from regard.errors import BundleError
-from regard.locks import locked
 
 _INCOMING, _LOCK = ".incoming", ".writing"
 _LARGEST = 1 << 36  # bytes

@@ -65,8 +65,8 @@ More:
 """
 
 _MODULES = (
-    *("demo", "presets", "train", "resume", "info", "curves", "evaluate"),
-    *("compare", "faithfulness", "look", "corpus", "export", "page", "serve", "push"),
+    *("demo", "presets", "train", "resume", "info", "curves"),
+    *("look", "corpus", "export", "page", "serve", "push"),
 )
 """Commands with a module of their own. The others are operations of tasks, such as `translate` (`regard.cli.operate`)."""
 

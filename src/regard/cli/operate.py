@@ -1,4 +1,4 @@
-"""The commands that apply an operation to texts or to lines of files: `regard translate`, `classify`, `align`, …."""
+"""The commands that apply an operation of a task: to texts (`translate`), to lines of files (`align`), or to files."""
 
 import argparse
 import inspect
@@ -8,8 +8,9 @@ import stat
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any
 
+from regard.cli import files
 from regard.cli.lines import add_output_option, output_file, read_lines, typed_lines
 from regard.cli.options import (
     PICTURE_OPTIONS,
@@ -27,28 +28,35 @@ from regard.cli.options import (
     load_for,
     record_of,
 )
-from regard.errors import RequestError, nearest
-from regard.task import AttentionOperation, LineOperation, Text, TextOperation, all_tasks
+from regard.errors import RequestError
+from regard.task import AttentionOperation, LineOperation, Operation, Text, TextOperation, all_tasks
 from regard.terminal import show
 
 
-def find_operations() -> dict[str, tuple[str, type[TextOperation] | type[LineOperation]]]:
-    """Return the operations that are commands, by name, each with its task; `regard look` is the command for attention."""
-    found: dict[str, tuple[str, type[TextOperation] | type[LineOperation]]] = {}
+def find_operations() -> dict[str, tuple[str, type[Operation]]]:
+    """Return the operations that are commands, by name, each with its first task; attention has the command `regard look`."""
+    found: dict[str, tuple[str, type[Operation]]] = {}
     for task in all_tasks().values():
         for operation in task.operations:
-            if issubclass(operation, TextOperation | LineOperation) and not issubclass(operation, AttentionOperation):
+            if not issubclass(operation, AttentionOperation):
                 found.setdefault(operation.name, (task.name, operation))
     return found
 
 
 def main(name: str, arguments: Sequence[str]) -> None:
-    """Apply the operation with this name to texts or to the lines of a file, and print a result for each."""
+    """Apply the operation with this name to texts, to the lines of a file, or to a whole file, and print its results."""
     task, kind = find_operations()[name]
     if issubclass(kind, LineOperation):
         _operate_per_line(task, kind, arguments)
-        return
-    parser = _parser(kind)
+    elif issubclass(kind, TextOperation):
+        _operate_per_text(task, kind, arguments)
+    else:
+        files.main(name, arguments)
+
+
+def _operate_per_text(task: str, kind: type[TextOperation], arguments: Sequence[str]) -> None:
+    """Apply an operation to texts, and print its results."""
+    name, parser = kind.name, _parser(kind)
     options = parser.read(arguments)
     if options.texts and options.input:
         parser.error(f"{kind.text}s and --input are both given; give only one of the two")
@@ -60,7 +68,7 @@ def main(name: str, arguments: Sequence[str]) -> None:
         number = cut = 0
         for block in lines:
             # The number of a text seeds its samples, so it counts over all blocks.
-            texts = [_request(line, place, kind, options) for place, line in enumerate(block, number)]
+            texts = [Text(line, place) for place, line in enumerate(block, number)]
             recorded = None if kind.picture and (options.json or options.heatmap) else ()
             for result in operation.run(model, texts, record=recorded, progress=kind.streams and len(texts) > 1):
                 number += 1
@@ -141,13 +149,6 @@ def _parser(kind: type[TextOperation]) -> Parser:
     parser.add_argument("--input", metavar="FILE", help=f"text file with one {kind.text} per line; /dev/stdin for a pipe")
     add_output_option(parser)
     add_options(parser, kind, kind.options().keys() - kind.service_only)
-    if kind.per_text:
-        shown = ", ".join(f'"{name}": …' for name in kind.per_text)
-        parser.add_argument(
-            "--requests",
-            action="store_true",
-            help=f'lines are JSON objects: {{"text": …, {shown}}}; all but the text are optional',
-        )
     parser.add_argument("--json", action="store_true", help="print one JSON object per result")
     if kind.picture:
         parser.add_argument(
@@ -190,28 +191,3 @@ def _is_piped() -> bool:
     except OSError:  # closed
         return False
     return stat.S_ISFIFO(kind) or stat.S_ISREG(kind)
-
-
-def _request(line: str, number: int, kind: type[TextOperation], options: argparse.Namespace) -> Text:
-    """Return the text of a line; with `--requests`, the line is a JSON object that also has options of this text."""
-    if not getattr(options, "requests", False):
-        return Text(line, number)
-    where = f"{kind.name}: line {number + 1}"
-    try:
-        plain = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"{where} is not JSON ({error}); --requests expects one JSON object per line") from error
-    if not isinstance(plain, dict) or not isinstance(plain.get("text"), str):
-        raise RequestError(f'{where} is not a JSON object with a text, such as {{"text": "…"}}')
-    known = ("text", *kind.per_text)
-    values: dict[str, Any] = {}
-    for name, value in plain.items():
-        if name not in known:
-            raise RequestError(f"{where} has '{name}'{nearest(name, known)}; expected {', '.join(known)}")
-        several = name != "text" and get_origin(kind.options()[name].type) is tuple
-        if several and not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
-            raise RequestError(f"{kind.name}: the {name} of line {number + 1} are not a list of texts")
-        if not several and not isinstance(value, str):
-            raise RequestError(f"{kind.name}: the {name} of line {number + 1} is not a text")
-        values[name] = [*(getattr(options, name) or ()), *value] if several else value
-    return Text(values.pop("text"), number, values)

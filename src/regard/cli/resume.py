@@ -18,7 +18,7 @@ def main(arguments: Sequence[str]) -> None:
         "with exactly the same weights. In a cross-validation, the interrupted fold continues, and then the remaining folds\n"
         "are trained.\n\n"
         "Settings change the run: train longer (even if the run has ended), or with another learning rate.\n"
-        "The learning rate then rises gradually to the value that a run with the new length would have at this point.",
+        "The learning rate is then that of a run with the new length at this point.",
         "  regard resume runs/mine\n"
         "  regard resume runs/mine --training.max_epochs 20\n"
         "  regard resume runs/mine --training.max_epochs 20 --training.learning_rate 5e-4",

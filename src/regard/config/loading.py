@@ -114,6 +114,11 @@ def flatten(settings: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     return flat
 
 
+def changed_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the dotted names of the settings that differ between two flattened configurations."""
+    return [name for name in {**before, **now} if name not in before or name not in now or before[name] != now[name]]
+
+
 def render_config(config: Any) -> str:
     """Return a configuration as YAML text, from which `read_layer` restores it."""
     return yaml.safe_dump(dump_config(config), sort_keys=False, allow_unicode=True, width=120)

@@ -2,19 +2,84 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from regard.errors import ShapeError
 from regard.evaluation.classification import check_labels, macro_f1
+from regard.evaluation.tables import shorten, table
+from regard.plurals import counted
 
 _AT_ONCE = 1 << 24
 """Maximum number of counts in memory at once during resampling."""
 
 CERTAIN = 0.05
 """Significance level: a difference is significant if its p-value is below this."""
+
+
+@dataclass(frozen=True)
+class ComparedScore:
+    """A score of two models on the same examples, from 0 to 100, and a test of their difference."""
+
+    name: str
+    first: float
+    second: float
+    p: float
+    """p-value of the difference."""
+    interval: tuple[float, float] | None = None
+    """Ends of the 95% interval of the difference; None if it is unknown."""
+    margins: tuple[float, float] | None = None
+    """Half the widths of the 95% intervals of the two scores; None if they are unknown."""
+
+    @property
+    def difference(self) -> float:
+        """second − first."""
+        return self.second - self.first
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Comparison of two models on the same examples."""
+
+    names: tuple[str, str]
+    examples: int
+    noun: str
+    """Noun for an example, such as `text`."""
+    scores: tuple[ComparedScore, ...]
+    notes: tuple[str, ...] = ()
+    """Lines about how the scores were computed and tested; quote them with the scores."""
+
+    @property
+    def conclusion(self) -> str:
+        """One sentence on which model is better: a score is significantly higher, and none is significantly lower."""
+        sure = [score for score in self.scores if score.p < CERTAIN and score.first != score.second]
+        shown = ", ".join(f"{score.difference:+.2f} {score.name}, {describe_p(score.p)}" for score in self.scores)
+        if not sure:
+            return f"These {self.examples:,} {self.noun}s show no significant difference ({shown})."
+        if len({score.difference > 0 for score in sure}) > 1:
+            return f"Each model is significantly better by one score and worse by another ({shown})."
+        scores = "" if len(sure) == len(self.scores) else f", by {sure[0].name} alone,"
+        return f"{self.names[sure[0].difference > 0]} is better{scores} on these {self.noun}s ({shown})."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, for JSON."""
+        return {**asdict(self), "conclusion": self.conclusion}
+
+    def render(self) -> str:
+        """Return a table, the notes and the conclusion, for a terminal."""
+        rows = []
+        for score in self.scores:
+            margins = ["", ""] if score.margins is None else [f" ± {margin:.2f}" for margin in score.margins]
+            interval = [] if score.interval is None else [f"{score.interval[0]:+.2f} to {score.interval[1]:+.2f}"]
+            both = [f"{score.first:.2f}{margins[0]}", f"{score.second:.2f}{margins[1]}"]
+            rows.append([score.name, *both, f"{score.difference:+.2f}", *interval, f"{score.p:.4f}"])
+        names = [shorten(name, 24) for name in self.names]
+        interval = ["95% interval"] * any(score.interval is not None for score in self.scores)
+        header = [counted(self.examples, self.noun), *names, "difference", *interval, "p"]
+        return "\n\n".join([table(header, rows), "\n".join(self.notes), self.conclusion])
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ Loading uses the network only for names that begin with `hf://`, and only if no 
 
 from regard.hub.address import Address, is_address
 from regard.hub.download import local_folder
-from regard.hub.loading import load
 from regard.hub.upload import push
 
-__all__ = ["Address", "is_address", "load", "local_folder", "push"]
+__all__ = ["Address", "is_address", "local_folder", "push"]

@@ -9,6 +9,7 @@ from regard.task.bundle import Bundle, BundleFiles, BundleFormat, Card, Counts, 
 from regard.task.interface import Task, TaskWords, all_tasks, find_task, part
 from regard.task.operation import (
     AttentionOperation,
+    CompareOperation,
     Evaluate,
     FileOperation,
     Files,

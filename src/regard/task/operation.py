@@ -107,6 +107,8 @@ class Operation(ABC):
     """Command-line options whose name is not that of the field, by field: `{"beam_size": "--beam"}`."""
     ensembles: ClassVar[bool] = False
     """Whether several models can be averaged."""
+    examples: ClassVar[str] = ""
+    """Examples for the help of the command, one per line."""
 
     @classmethod
     def own_options(cls) -> dict[str, FieldFacts]:
@@ -151,8 +153,6 @@ class TextOperation(Operation):
 
     help: ClassVar[str] = ""
     """Description of the command."""
-    examples: ClassVar[str] = ""
-    """Examples for the help of the command, one per line."""
     text: ClassVar[str] = "text"
     """Noun for an input."""
     inputs: ClassVar[str] = "texts"
@@ -259,14 +259,16 @@ class AttentionOperation(TextOperation):
 
 @dataclass(frozen=True, kw_only=True)
 class FileOperation(Operation):
-    """An operation on files, such as `evaluate`."""
+    """An operation on files: a command (`regard NAME DIR FILE`), whose help text is the docstring."""
 
+    files: ClassVar[str] = "one file of examples"
+    """Help text of the argument that names the files."""
     pictures: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Options that name files of pictures, with the endings of these files."""
 
+    @abstractmethod
     def run(self, predictor: Any, files: Files) -> Result:
         """Return the result of a model on files."""
-        raise NotImplementedError
 
     def draw(self, predictor: Any, result: Any, *, caption: bool) -> None:
         """Draw the pictures that the options name, after the result has been printed."""
@@ -274,9 +276,17 @@ class FileOperation(Operation):
     def keep(self, folder: str, predictor: Any, result: Any) -> None:
         """Keep a result in the model's folder, after it has been printed; nothing by default."""
 
-    def compare(self, models: tuple[Any, Any], names: tuple[str, str], files: Files) -> Result:
-        """Return the comparison of two models on files (`regard compare`)."""
-        raise NotImplementedError
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOperation(Operation):
+    """An operation on two models and files: a command (`regard NAME DIR DIR FILE`), whose help text is the docstring."""
+
+    files: ClassVar[str] = "one file of examples"
+    """Help text of the argument that names the files."""
+
+    @abstractmethod
+    def run(self, models: tuple[Any, Any], names: tuple[str, str], files: Files) -> Result:
+        """Return the comparison of two models, which have these names, on files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,8 +343,6 @@ class Lines:
 class LineOperation(Operation):
     """An operation on each line of a file: a command (`regard NAME DIR FILE`), whose help text is the docstring."""
 
-    examples: ClassVar[str] = ""
-    """Examples for the help of the command, one per line."""
     files: ClassVar[str] = "one file of pairs, or two parallel text files"
     """Help text of the argument that names the files."""
 

@@ -1,18 +1,22 @@
-"""Reports on the faithfulness of attention, and the measures that the tasks share."""
+"""The measure of how well attention shows what a prediction depends on, and its report, for every task."""
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
 
 from regard.evaluation.comparison import bootstrap_mean
 from regard.evaluation.tables import finite, table
 from regard.plurals import counted
+from regard.reweight import Reweight, flatten
+from regard.tasks.requests import counting_bar
 from regard.viz import losses
 from regard.viz.picture import Picture
 
@@ -42,7 +46,7 @@ class Removal:
     shares: tuple[tuple[float, float, float], ...] = ()
     """Losses in the three orders for each share of words in `SHARES`; empty if a single word is removed."""
     margins: tuple[float, ...] = ()
-    """`attention` − `random` of each text, to compare two models with `regard.evaluation.bootstrap_mean`; empty if not kept."""
+    """`attention` − `random` of each text, to compare two models with `regard.evaluation.bootstrap_mean`."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Spread:
     texts: int
 
 
+@dataclass(frozen=True, kw_only=True)
 class Report(ABC):
     """Base of reports on faithfulness, with two tables, bars, and sentences that explain them."""
 
@@ -64,23 +69,38 @@ class Report(ABC):
     """Explanation of the bars."""
     ways: ClassVar[Mapping[str, str]]
     """Descriptions of the ways of removing words, by the fields with their losses."""
+
     texts: int
     leave_one_out: Spread
+    """Kendall τ, over the words of a text, of attention and the change of the prediction when the word is left out."""
     gradient: Spread
+    """Kendall τ, over the words of a text, of attention and |gradient × input|; no text has a value if the model's input has
+    no embedding."""
+    uniform: Spread
+    """Total variation distance between the predictions with the model's own and with equal weights."""
+    uniform_changed: float
+    """Share of the predictions that change to another label or token with equal weights."""
     permuted: Spread
+    """Total variation distance of the predictions under permuted weights; the median over permutations."""
 
     @property
     @abstractmethod
     def sentence(self) -> str:
         """Return sentences that explain what the numbers mean for this model."""
 
-    @abstractmethod
     def measures(self) -> list[tuple[str, Spread | str]]:
-        """Return the names and values of the task's own measures, besides the losses."""
+        """Return the names and values of the measures besides the losses."""
+        return [
+            ("Kendall τ with leave-one-out", self.leave_one_out),
+            ("Kendall τ with gradient × input", self.gradient),
+            ("total variation distance under permuted weights", self.permuted),
+            ("total variation distance under uniform weights", self.uniform),
+            ("predictions that change under uniform weights", f"{self.uniform_changed:.1%}"),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the measures and `sentence` as plain data for JSON; NaN becomes None."""
-        return {"sentence": self.sentence, **finite(asdict(self))}  # type: ignore[call-overload]
+        return {"sentence": self.sentence, **finite(asdict(self))}
 
     def draw(self, path: str | Path | None = None, *, caption: bool = True) -> Picture:
         """Draw the loss of probability as bars, with `sentence` below them; see `regard.viz.losses.draw`."""
@@ -101,13 +121,8 @@ class Report(ABC):
             + [f"{attention:.3f}" for attention, _, _ in one.shares]
             for way, one in removals.items()
         ]
-        shared = [
-            ("Kendall τ with leave-one-out", self.leave_one_out),
-            ("Kendall τ with gradient × input", self.gradient),
-            ("total variation distance under permuted weights", self.permuted),
-        ]
         rest = []
-        for name, value in [*shared, *self.measures()]:
+        for name, value in self.measures():
             if isinstance(value, str):
                 cells = [value, "", ""]
             elif math.isnan(value.mean):
@@ -120,12 +135,132 @@ class Report(ABC):
         return "\n\n".join([counted(self.texts, self.noun), *tables, self.sentence])
 
 
-def removal(
-    attention: Float[np.ndarray, " N"], random: Float[np.ndarray, " N"], best: float, *, seed: int = 1, **facts: Any
-) -> Removal:
-    """Compare the losses of N texts without the most attended and without random words; `facts` has other fields."""
+class Probe(ABC):
+    """A model's predictions for one text: with all of its words (or tokens), without some of them, with other weights.
+
+    A classifier predicts its label in one step, a translator a token in each of T steps. Predictions are probabilities (B,T,C).
+    """
+
+    attention: Float[np.ndarray, "T W"]
+    """Attention of each step over the W words."""
+    several: bool = False
+    """If True, each class has its own probability."""
+
+    @abstractmethod
+    def keep(self, kept: Bool[np.ndarray, "B W"]) -> Float[Tensor, "B T C"]:
+        """Return the predictions for the text with some words only."""
+
+    @abstractmethod
+    def reweight(self, reweight: Reweight, copies: int = 1) -> Float[Tensor, "B T C"]:
+        """Return the predictions for copies of the text whose weights `reweight` replaces."""
+
+    @abstractmethod
+    def gradients(self) -> Float[np.ndarray, "T W"] | None:
+        """Return gradient × input of each step's log probability; None if the model's input has no embedding."""
+
+    @abstractmethod
+    def removals(
+        self, whole: Float[Tensor, "T C"], without: Float[Tensor, "W T C"] | None, generator: np.random.Generator
+    ) -> dict[str, Float[np.ndarray, "3 K"]]:
+        """Return the losses of the removals of the report, by attention, at random and in the best order, for K shares.
+
+        `whole` has the predictions for the whole text, and `without` those without each word, unless they cost too much.
+        """
+
+    def distance(self, first: Float[Tensor, "*#B C"], second: Float[Tensor, "*#B C"]) -> Float[Tensor, "*#B"]:
+        """Return the total variation distance of two predictions, ½ Σ |p − q|; for several labels, the mean of |p − q|."""
+        gaps = (first - second).abs()
+        return gaps.mean(-1) if self.several else gaps.sum(-1) / 2
+
+    def decide(self, predictions: Float[Tensor, "*B C"]) -> Tensor:
+        """Return the most probable class; for several labels, whether each probability exceeds ½."""
+        return predictions > 0.5 if self.several else predictions.argmax(-1, keepdim=True)
+
+    def measure(self, permutations: int, generator: np.random.Generator, *, is_affordable: bool = True) -> dict[str, Any]:
+        """Return the measures of this text; those that need many predictions are NaN unless `is_affordable`."""
+        num_words = self.attention.shape[1]
+        with torch.inference_mode():
+            whole, even = self.keep(np.ones((1, num_words), bool)), self.reweight(flatten)
+            without, moved, permuted = None, None, math.nan
+            if is_affordable:
+                without = self.keep(~np.eye(num_words, dtype=bool))
+                moved = self.distance(without, whole).T.numpy(force=True)
+                change = permutation(int(generator.integers(1 << 32)))
+                changed = self.distance(self.reweight(change, permutations), whole)
+                permuted = float(np.median(changed.numpy(force=True), axis=0).mean())
+            removals = self.removals(whole[0], without, generator)
+        # cuDNN computes gradients of recurrent layers in training mode only, so it is not used.
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+            gradients = self.gradients()
+        decided, otherwise = self.decide(whole)[0], self.decide(even)[0]
+        return {
+            **removals,
+            "leave_one_out": self._agreement(moved),
+            "gradient": self._agreement(None if gradients is None else abs(gradients)),
+            "uniform": float(self.distance(even, whole).mean()),
+            "uniform_changed": float((decided != otherwise).any(-1).double().mean()),
+            "permuted": permuted,
+            "decided": decided[0].numpy(force=True),
+            "uniform_decided": otherwise[0].numpy(force=True),
+        }
+
+    def _agreement(self, importance: Float[np.ndarray, "T W"] | None) -> float:
+        """Return the mean Kendall τ of attention and an importance of each word; NaN if there is no importance."""
+        pairs = [] if importance is None else zip(self.attention, importance, strict=True)
+        return spread([kendall_tau(*pair) for pair in pairs]).mean
+
+
+def measure_all(
+    probes: Iterable[Probe], total: int, *, affordable: int, permutations: int, seed: int, progress: bool
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Measure texts, and return the fields that all reports have, and each text's values by name.
+
+    The costly measures use the first `affordable` texts of `total`.
+    """
+    generator, rows = np.random.default_rng(seed), []
+    with counting_bar("measuring", total, shown=progress) as advance:
+        for number, probe in enumerate(probes):
+            rows.append(probe.measure(permutations, generator, is_affordable=number < affordable))
+            advance(1)
+    values = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    shared = {name: spread(values[name]) for name in ("leave_one_out", "gradient", "uniform", "permuted")}
+    return {"texts": len(rows), "uniform_changed": float(values["uniform_changed"].mean()), **shared}, values
+
+
+def removal(losses: Float[np.ndarray, "N 3 K"], *, seed: int = 1) -> Removal:
+    """Summarise the losses of N texts in three orders, by attention, random and best, for K shares of the words.
+
+    A loss in the best order that is NaN is left out.
+    """
+    attention, random = losses[:, 0].mean(-1), losses[:, 1].mean(-1)
+    shares = np.nanmean(losses, axis=0)
     compared = bootstrap_mean(random, attention, seed=seed)
-    return Removal(compared.second, compared.first, best, compared.low, compared.high, compared.p, **facts)
+    return Removal(
+        attention=compared.second,
+        random=compared.first,
+        best=float(shares[2].mean()),
+        low=compared.low,
+        high=compared.high,
+        p=compared.p,
+        shares=tuple(tuple(row) for row in shares.T.tolist()) if losses.shape[2] > 1 else (),
+        margins=tuple((attention - random).tolist()),
+    )
+
+
+def permutation(seed: int) -> Reweight:
+    """Return a function that permutes the weights of each row of a batch among its keys, the same in all heads and steps."""
+
+    def permute(weights: Tensor, mask: Tensor) -> Tensor:
+        # The same numbers in each call, so that all layers and steps of a model get the same order.
+        noise = torch.rand(len(weights), weights.shape[-1], generator=torch.Generator().manual_seed(seed))
+        noise = noise.to(weights.device).view(len(weights), *[1] * (weights.ndim - 2), -1).expand(weights.shape)
+        allowed = mask.expand(weights.shape)
+        # Padding comes last in both orders, so that no weight moves between tokens and padding.
+        drawn = noise.masked_fill(~allowed, 2.0).argsort(-1)
+        places = (~allowed).to(torch.int8).argsort(stable=True, dim=-1)
+        return torch.zeros_like(weights).scatter(-1, places, weights.gather(-1, drawn)) * allowed
+
+    return permute
 
 
 def spread(values: Sequence[float] | np.ndarray) -> Spread:

@@ -1,4 +1,4 @@
-"""Load the predictor of a trained model from a folder."""
+"""Load the predictor of a trained model from a folder, or from the hub."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ from torch import nn
 from regard.bundle import load_bundle
 from regard.config.run import DEVICE
 from regard.errors import RequestError
+from regard.hub import local_folder
 from regard.machine import resolve_device
 from regard.processes.ranks import read_ranks
 from regard.task import find_task
@@ -22,7 +23,29 @@ def load(
     model: nn.Module | None = None,
     attention: nn.Module | None = None,
 ) -> Any:
-    """Load the predictor of a trained model from a folder, or an ensemble from several; see `regard.load` for the arguments."""
+    """Load a trained model: a translator, a classifier or a language model.
+
+    Args:
+        folder: Folder of a trained model, or the address of a model on the hub, `hf://user/name@revision`; or a list of
+            several folders or addresses, whose translators become one ensemble.
+        device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
+        model: A model object of the user's own class, if the model was trained with this class.
+        attention: An object of the user's own attention mechanism, if the model was trained with this mechanism.
+
+    Returns:
+        A `Translator`, a `Classifier` or a `LanguageModel`, or the predictor of another task.
+
+    Raises:
+        BundleError: If the folder is not a trained model, is damaged, or was written by a newer regard; or if the hub has no
+            such model, or cannot be reached and the cache has no copy.
+        ConfigError: If the device does not exist.
+        RequestError: If the address is malformed, `model` or `attention` is missing or is not needed, or the models cannot
+            form an ensemble.
+
+    Example:
+        translator = regard.load("runs/deu")
+        translator = regard.load("hf://user/deu@v1")
+    """
     if not isinstance(folder, str | Path):
         members = [load(one, device, model=model, attention=attention) for one in folder]
         if not members:
@@ -35,7 +58,7 @@ def load(
                     f"load: {one} holds {other}, but the first folder holds {first}; an ensemble needs models for the same task"
                 )
         return find_task(tasks[0]).ensemble(members)
-    bundle = load_bundle(folder, device=_find_device(device), model=model, attention=attention)
+    bundle = load_bundle(local_folder(folder), device=_find_device(device), model=model, attention=attention)
     return find_task(bundle.config.task).predictor(bundle)
 
 

@@ -71,7 +71,7 @@ def read_all(chunks: Iterator[Any], report: ReadingReport, *names: str) -> list[
 
 @dataclass(frozen=True, kw_only=True)
 class Measure(FileOperation):
-    """Measure whether the words that a model attends to are those that its predictions depend on."""
+    """Measure whether a model attends to what its predictions depend on; print a table and sentences on its meaning."""
 
     texts: Count = 500
     """Maximum number of texts or sentences; if there are more, a random sample is measured."""

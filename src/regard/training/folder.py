@@ -25,7 +25,6 @@ import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -38,11 +37,9 @@ from regard.bundle.bundle import WEIGHTS, file_names
 from regard.bundle.forms import describe_mismatch
 from regard.config import RunConfig
 from regard.config.loading import load_config
-from regard.disk import FULL, seal_of, unseal
+from regard.disk import FULL, holder_of, locked, seal_of, unseal
 from regard.errors import BundleError, ConfigError, TrainingError
-from regard.locks import holder_of, locked
 from regard.processes.team import Team, with_plain_numbers
-from regard.training.schedule import Change
 
 _RUN, _START, _LAST, _PREVIOUS, _LOCK = "run.json", "start.ckpt", "last.ckpt", "previous.ckpt", "lock"
 _BEFORE_RUN = (_LOCK, _START, f"{_START}.new", f"{_RUN}.new")
@@ -54,12 +51,9 @@ _FACTS: dict[str, Any] = {
     "custom": "",
     "started_from": {},
     "estimated": {},
-    "change": {},
     "environment": {},
 }
 """Examples of the entries of run.json. `trainer.py` explains them where it makes them."""
-_CHANGE = asdict(Change(0, None))
-"""Example of the entry `change` if it is not empty."""
 _LARGEST_FACTS = 1 << 20  # bytes
 _REMEDY = "restore an intact copy of the file, or start a new run"
 
@@ -344,9 +338,7 @@ def parse_facts(data: bytes) -> dict[str, Any]:
     facts = json.loads(data)
     if not isinstance(facts, dict) or not facts.pop("checksum", None) or render_facts(facts) != data:
         raise ValueError("its content does not match its checksum")
-    if wrong := describe_mismatch(facts, _FACTS, "run.json") or describe_mismatch(
-        facts["change"] or _CHANGE, _CHANGE, "run.json.change"
-    ):
+    if wrong := describe_mismatch(facts, _FACTS, "run.json"):
         raise ValueError(wrong)
     return facts
 

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import torch
 
 from regard.bundle.forms import describe_mismatch
-from regard.config import PlateauConfig, TrainingConfig
+from regard.config import PlateauConfig
+from regard.config.loading import changed_names, dump_config, flatten
 from regard.errors import BundleError, ConfigError
 from regard.machine import Machine
 from regard.processes.signals import Signals
@@ -16,12 +17,12 @@ from regard.task import Trainable
 from regard.training.folder import RunFolder
 from regard.training.loss_scale import LossScale
 from regard.training.optimizer import MovingAverage, build_optimizer
-from regard.training.schedule import Change, Plateau, learning_rate_factor, planned_steps
+from regard.training.schedule import Plateau, learning_rate_factor, planned_steps
 
 Row = dict[str, float | int]
 """A row of the logs, by the names of its columns."""
 
-CHECKPOINT_FORMAT = 5
+CHECKPOINT_FORMAT = 6
 CHECKED_EVERY = 16
 """Number of updates between two checks of the loss on a GPU; more checks would be slower, because the CPU waits for each one.
 
@@ -137,8 +138,6 @@ class Run:
         self.plateau = Plateau()
         self.progress = Progress()
         self.history: list[Row] = []
-        self.change: Change | None = None
-        """The last change of the settings, if any."""
         self.stopped = False
         """Whether `stop` was called."""
         self.last_row: Row = {}
@@ -167,12 +166,10 @@ class Run:
         """
         return self.machine.device.type == "cpu" or step % CHECKED_EVERY == 0
 
-    def learning_rate(self, step: int, training: TrainingConfig | None = None) -> float:
-        """Return the learning rate of an update, numbered from 1; by the run's settings, or by others of the same data."""
-        training = training or self.config.training
-        total = planned_steps(training, len(self.sampler))
-        rate = training.learning_rate * learning_rate_factor(training.schedule, step, total) * self.plateau.scale
-        return rate if self.change is None else self.change.soften(rate, training.schedule, step, total)
+    def learning_rate(self, step: int) -> float:
+        """Return the learning rate of an update, numbered from 1."""
+        training = self.config.training
+        return training.learning_rate * learning_rate_factor(training.schedule, step, self.total_steps) * self.plateau.scale
 
     def limits_reached(self, *, timed: bool = True) -> list[str]:
         """Return the settings that end the run at this point, with their values; without the time limit unless `timed`."""
@@ -190,16 +187,16 @@ class Run:
         """End the run after the next update. The model is then validated and saved, as at the end of any run."""
         self.stopped = True
 
-    def apply(self, change: Change) -> None:
-        """Apply a change of settings. A finished run continues if it has reached none of the new limits.
+    def apply_settings(self, before: dict[str, Any]) -> None:
+        """Apply settings of training that differ from those with which the checkpoint was written.
 
-        The progress from a checkpoint that was written after the change is not modified.
+        A finished run continues if it has reached none of the new limits.
         """
-        self.change = change
-        if self.progress.step <= change.step:
+        changed = changed_names(before, flatten(dump_config(self.config.training)))
+        if changed:
             self.progress.finished = bool(self.limits_reached())
-            if change.resets_plateau:
-                self.plateau = Plateau()
+        if any(name.startswith(("learning_rate", "schedule.")) for name in changed):
+            self.plateau = Plateau()  # earlier reductions do not apply to another rate
 
     def record_validation(self, value: float, scores: dict[str, Any]) -> bool:
         """Record a validation of the current weights, and return whether it is the best so far.
@@ -252,6 +249,7 @@ class Run:
         """
         return {
             "format": CHECKPOINT_FORMAT,
+            "training": flatten(dump_config(self.config.training)),
             "progress": asdict(self.progress),
             "plateau": asdict(self.plateau),
             "history": self.history,
@@ -276,8 +274,9 @@ class Run:
                 f"{CHECKPOINT_FORMAT}; resume it with the version of regard that wrote it"
             )
         own = self.state_dict()  # of the new run: a checkpoint must have the same names, types and shapes
-        # Not compared: the optimizer has no state before its first update, and the run may continue in another number format.
-        forms = {name: own[name] for name in own if name not in ("optimizer", "loss_scale", "log", "callbacks")}
+        # The optimizer has no state before its first update, and the run may continue with other settings and number formats.
+        not_compared = ("training", "optimizer", "loss_scale", "log", "callbacks")
+        forms = {name: own[name] for name in own if name not in not_compared}
         try:
             if wrong := describe_mismatch({name: state.get(name) for name in forms}, forms, "checkpoint"):
                 raise ValueError(wrong)
@@ -295,6 +294,7 @@ class Run:
             if any(type(step) is not int for step in (*self.progress.scores, *self.progress.last_steps)):
                 raise ValueError("its validations are not those of updates")
             saved = list(state["callbacks"])
+            self.apply_settings(dict(state["training"]))
         except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
             raise BundleError(
                 f"cannot resume '{self.folder.path}': its checkpoint belongs to another model than the one given, or another "

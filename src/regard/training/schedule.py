@@ -49,35 +49,6 @@ def planned_steps(training: TrainingConfig, epoch_batches: int) -> int:
     return min(updates, training.max_steps) if training.max_steps else updates
 
 
-@dataclass(frozen=True)
-class Change:
-    """The point at which a run's settings were changed, where its learning rate must not jump."""
-
-    step: int
-    """Number of updates before the change."""
-    rate: float | None
-    """Learning rate of the last update before the change; None if there was no update."""
-    resets_plateau: bool = False
-    """Whether the learning rate or its schedule was set, so that earlier reductions by a plateau no longer apply."""
-
-    def ramp_steps(self, schedule: ScheduleConfig, total: int) -> int:
-        """Return the number of updates over which the learning rate rises to that of the new schedule.
-
-        It is the number of the schedule's warm-up steps (100 if it has none), but at most a tenth of the remaining updates.
-        """
-        return max(1, min(schedule.warmup_steps or 100, (total - self.step) // 10))
-
-    def soften(self, rate: float, schedule: ScheduleConfig, step: int, total: int) -> float:
-        """Return the learning rate of update `step`, which rises linearly from the old rate to `rate`.
-
-        If `rate`, that of the new schedule, is lower than the old rate, it applies at once.
-        """
-        if self.rate is None or step <= self.step or rate <= self.rate:
-            return rate
-        part = min(1.0, (step - self.step) / self.ramp_steps(schedule, total))
-        return self.rate + (rate - self.rate) * part
-
-
 @dataclass
 class Plateau:
     """A schedule that lowers the learning rate when validations no longer improve."""

@@ -1,5 +1,6 @@
-"""Runs that start from a trained model: their settings, which of these may change, and checks of the model's vocabulary."""
+"""Settings of runs that start from a trained model, and of runs that are resumed with other settings."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Any
 from regard.bundle import StartFiles, read_start
 from regard.config import RunConfig
 from regard.config.fields import Role, settings_with
-from regard.config.loading import Layer, dump_config, flatten, lay_over, load_config, override_layer
+from regard.config.loading import Layer, changed_names, dump_config, flatten, lay_over, load_config, override_layer
 from regard.errors import ConfigError
+from regard.training.run import Run
 
 RATE_PART = 0.25
 """Learning rate of fine-tuning, as a fraction of the rate that the model was trained with."""
@@ -105,3 +107,51 @@ def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) ->
             f"fit was given start_from '{start_from}', but its configuration has '{config.start_from}'; give only one of them"
         )
     return replace(config, start_from=str(start_from) or config.start_from)
+
+
+def change_config(config: RunConfig, overrides: Mapping[str, Any], folder: Path) -> tuple[RunConfig, list[str]]:
+    """Change settings of a run that is resumed, and return its new settings and the names of those that differ.
+
+    Raises:
+        ConfigError: If a setting is unknown or out of range, or must not change because the run so far depends on it; or if the
+            run is a fold of a cross-validation.
+    """
+    if re.fullmatch(r"fold-\d+", folder.name) and (folder.parent / "fold-1").is_dir():
+        raise ConfigError(
+            f"'{folder}' is a fold of a cross-validation, whose settings cannot change, because all folds must be trained with "
+            "the same settings; start a new cross-validation with other settings"
+        )
+    changed = load_config(dump_config(config), override_layer(overrides))
+    names = changed_names(flatten(dump_config(config)), flatten(dump_config(changed)))
+    adjustable = {*settings_with(Role.ADJUSTABLE, config), *settings_with(Role.ADJUSTABLE, changed)}
+    wrong = next((name for name in names if name not in adjustable), None)
+    if wrong is not None:
+        raise ConfigError(
+            f"cannot resume '{folder}' with another {wrong}: a run keeps its data, its batches and its model; the length, the "
+            "learning rate, regularization, decoding and the device may change. To train its model in another way, start a new "
+            f"run from it: regard train {config.task} --from {folder} --data.train FILE"
+        )
+    return changed, names
+
+
+def check_change(run: Run, names: list[str]) -> None:
+    """Check that a run with changed settings, at its last checkpoint, would not end at once.
+
+    A run that had already ended may end at once again if no setting of training changes, but only those of decoding, say.
+
+    Raises:
+        ConfigError: If it would.
+    """
+    limits = run.limits_reached()
+    if limits and any(name.startswith("training.") for name in names):
+        raise ConfigError(
+            f"cannot train longer in '{run.folder.path}': {run.progress.epoch:,} epochs and {run.progress.step:,} updates are "
+            f"done, so the run would end at once because of {' and '.join(limits)}; set higher limits, or 0 for no limit where "
+            "that is allowed"
+        )
+
+
+def describe_change(old: RunConfig, new: RunConfig, names: list[str]) -> str:
+    """Describe what was changed."""
+    before, now = flatten(dump_config(old)), flatten(dump_config(new))
+    return "settings changed: " + ", ".join(f"{name} {before.get(name, '–')} → {now.get(name, '–')}" for name in names)

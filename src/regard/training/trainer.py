@@ -7,7 +7,7 @@ updates (`_train`), and the final model (`_finish`). Between the updates, callba
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,12 @@ from regard.processes.team import Team, joined
 from regard.task import Trainable, find_task
 from regard.training import messages
 from regard.training.callbacks import Checkpointing, Logging, Validation, write_bundle
-from regard.training.changing import apply_change, change_config, describe_change
 from regard.training.folder import RunFolder
 from regard.training.freezing import freeze, unfreeze
 from regard.training.optimizer import mean_weights
 from regard.training.progress import Reporter, build_reporter
 from regard.training.run import Callback, Run
-from regard.training.schedule import Change
-from regard.training.starting import check_start, with_start
+from regard.training.starting import change_config, check_change, check_start, describe_change, with_start
 from regard.training.updater import Updater, load_updates
 from regard.version import __version__
 
@@ -111,7 +109,6 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, callbacks: S
                 "custom": task.custom,  # the user's own object must be given again
                 "started_from": dict(task.started_from),
                 "estimated": dict(task.estimated),
-                "change": {},  # the last change of settings, see `regard.training.changing`
                 "environment": messages.describe_environment(machine),  # a difference is only reported
             }
             folder.start(facts, start.pack() if start else None)
@@ -222,15 +219,10 @@ def _resume(
         if state is not None:
             run.load_state_dict(state)
         _check_scores(run)
-        change = Change(**facts["change"]) if facts["change"] else None
         if changed:
-            run.change, step = change, run.progress.step
-            last_rate = run.learning_rate(step, old.training) if step else None
-            change = apply_change(run, changed, last_rate)
-            folder.write_facts({**facts, "settings": dump_config(kept), "change": asdict(change)})
-            reporter.say(describe_change(run, old, changed))
-        elif change is not None:
-            run.apply(change)
+            check_change(run, changed)
+            folder.write_facts({**facts, "settings": dump_config(kept)})
+            reporter.say(describe_change(old, kept, changed))
         reporter.say(messages.describe_resume(run, facts["environment"]))
         return _train(run, reporter)
 

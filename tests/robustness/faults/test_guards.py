@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard.disk import locked
 from regard.errors import ConfigError, DataError, TrainingError
-from regard.locks import locked
 from regard.tasks.translation.train import TrainableTranslator, TranslationTraining
 from regard.text import preparation as preparing
 from regard.training import fit, resume
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_two_runs_do_not_write_one_folder(fresh, whole):
     """The second is refused, by the first one's number; when the first is killed, its lock is gone with it."""
     code = (
-        f"import time\nfrom pathlib import Path\nfrom regard.locks import locked\npath = Path({fresh.out!r}, 'checkpoints')\n"
+        f"import time\nfrom pathlib import Path\nfrom regard.disk import locked\npath = Path({fresh.out!r}, 'checkpoints')\n"
         "path.mkdir(parents=True)\nwith locked(path / 'lock') as holder:\n"
         "    print(repr(holder), flush=True)\n    time.sleep(600)\n"
     )

@@ -11,15 +11,18 @@ from regard.config.fields import Count, Natural
 from regard.errors import RequestError
 from regard.plurals import counted
 from regard.rendering import PICTURES
-from regard.task.operation import AttentionOperation, FileOperation, Files, Sites, Text, TextOperation
+from regard.task.operation import AttentionOperation, CompareOperation, FileOperation, Files, Sites, Text, TextOperation
 from regard.tasks.reading import Measure, read_all, read_files
 
 if TYPE_CHECKING:
+    from regard.evaluation.comparison import Comparison
     from regard.evaluation.labelled import LabelledEvaluation
-    from regard.tasks.classification.comparison import ClassifierComparison
     from regard.tasks.classification.faithfulness import Faithfulness
     from regard.tasks.classification.predict import Classifier
     from regard.tasks.classification.results import Classification
+
+
+FILES = "one file of labelled texts, or one text file per label"
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ def read_given_texts(files: Files, classifier: Classifier) -> tuple[list[str], l
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateClassifier(FileOperation):
-    """Score a classifier on labelled texts."""
+    """Score a classifier on labelled texts: accuracy, F1 of every label, confusions, calibration, most confident mistakes."""
 
     confusion: str = ""
     """File for a picture of the confusion matrix."""
@@ -134,6 +137,8 @@ class EvaluateClassifier(FileOperation):
     """File for a picture of the reliability diagram."""
 
     name: ClassVar = "evaluate"
+    files: ClassVar = FILES
+    examples: ClassVar = "  regard evaluate runs/reviews test.tsv --confusion matrix.png --reliability bins.png"
     pictures: ClassVar = {"confusion": PICTURES, "reliability": PICTURES}
 
     def run(self, predictor: Classifier, files: Files) -> LabelledEvaluation:
@@ -161,15 +166,21 @@ class EvaluateClassifier(FileOperation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareClassifiers(FileOperation):
-    """Compare two classifiers on the same texts."""
+class CompareClassifiers(CompareOperation):
+    """Test which of two classifiers is better on labelled texts that neither was trained on.
+
+    Accuracy and macro F1 are printed, with their differences, 95% intervals and p-values from a paired bootstrap, and
+    McNemar's exact test.
+    """
 
     resamples: Count = 10_000
     """Number of bootstrap samples (default: 10,000; for translators 1,000)."""
 
     name: ClassVar = "compare"
+    files: ClassVar = FILES
+    examples: ClassVar = "  regard compare runs/bilstm runs/bag test.tsv"
 
-    def compare(self, models: tuple[Classifier, Classifier], names: tuple[str, str], files: Files) -> ClassifierComparison:
+    def run(self, models: tuple[Classifier, Classifier], names: tuple[str, str], files: Files) -> Comparison:
         """Compare the accuracy and macro F1 of two classifiers."""
         from regard.tasks.classification.comparison import compare_classifiers
 
@@ -179,10 +190,26 @@ class CompareClassifiers(FileOperation):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureClassifier(Measure):
-    """Measure whether the words that a classifier attends to are those that its predictions depend on."""
+    """Measure whether the words that a classifier attends to are those that its predictions depend on.
+
+    A table and a few sentences on its meaning for this model are printed. Both are also saved in the model's folder as
+    faithfulness.json, and the captions of its heatmaps contain the sentences.
+
+    comprehensiveness   how much probability the predicted label loses when the most attended words are deleted
+    sufficiency         how much probability it loses when only these words are left
+                        both are means over 1, 5, 10, 20 and 50% of the words; the same is shown for random words and
+                        for the best order tried, which begins with the words whose deletion alone costs most
+    Kendall τ           similarity of the orders by attention and by leave-one-out or gradient × input, from −1 to 1
+    permuted, uniform   change of the predictions when the weights are permuted, or all equal
+    """
 
     seeds: tuple[str, ...] = ()
     """Folder of a model with the same settings but another seed, whose attention is compared; may be given several times."""
+
+    files: ClassVar = FILES
+    examples: ClassVar = """\
+  regard faithfulness runs/reviews test.tsv
+  regard faithfulness runs/reviews test.tsv --seeds runs/reviews-2 --seeds runs/reviews-3"""
 
     def run(self, predictor: Classifier, files: Files) -> Faithfulness:
         """Measure the faithfulness of the classifier's attention on labelled texts."""

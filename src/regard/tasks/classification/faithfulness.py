@@ -9,15 +9,14 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.errors import RequestError
+from regard.models.text_classifier import TextClassifier
 from regard.plurals import counted
-from regard.reweight import flatten
 from regard.tasks.classification.predict import Classifier
-from regard.tasks.classification.probe import Probe, WordedText, erase, leave_one_out, permuted_distance, rank
-from regard.tasks.faithfulness import CERTAIN, SHARES, VISIBLE, Removal, Report, Spread, kendall_tau, removal, spread
+from regard.tasks.classification.probe import TextProbe, WordedText
+from regard.tasks.faithfulness import CERTAIN, SHARES, VISIBLE, Removal, Report, Spread, measure_all, removal, spread
 from regard.tasks.requests import check_alike
 from regard.viz.numbers import fixed, percent
 
-_RANDOM_ORDERS = 3
 _AFFORDABLE = 6_000_000
 """Maximum number of tokens that the model reads in the measures that leave out single words or permute weights. If texts are
 long, these measures use fewer texts, but at least `_AT_LEAST`.
@@ -33,26 +32,6 @@ _NONE = 1e-6
 
 
 @dataclass(frozen=True)
-class Uniform:
-    """Comparison of a model's own attention with equal weights on all tokens."""
-
-    accuracy: float
-    """Share of texts labelled correctly with the model's own attention; if texts have several labels, all must be right."""
-    uniform_accuracy: float
-    changed: float
-    """Share of the predictions that change to another label with equal weights."""
-    distance: float
-    """Mean total variation distance between the predictions with the model's own and with equal weights."""
-    exact_match: bool = False
-    """Whether texts have several labels. Then a text counts as correct only if all its labels are correct."""
-
-    @property
-    def score_name(self) -> str:
-        """Name of `accuracy` in reports."""
-        return "exact match of all labels" if self.exact_match else "accuracy"
-
-
-@dataclass(frozen=True)
 class Seeds:
     """Comparison of models with the same settings but different seeds."""
 
@@ -63,7 +42,7 @@ class Seeds:
     """Total variation distance of the predictions, from 0 to 1; the mean over pairs of models."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Faithfulness(Report):
     """Measures of how well a classifier's attention shows which words its predictions depend on."""
 
@@ -78,39 +57,39 @@ class Faithfulness(Report):
         "sufficiency": "with these alone (sufficiency)",
     }
 
-    texts: int
     comprehensiveness: Removal
     """Loss of the predicted label's probability when words are deleted; the mean over the shares of words (AOPC)."""
     sufficiency: Removal
     """Loss of the predicted label's probability when only these words are kept."""
-    leave_one_out: Spread
-    """Kendall τ, over the words of a text, of attention and the change of the prediction when the word is left out."""
-    gradient: Spread
-    """Kendall τ, over the words of a text, of attention and |gradient × input|."""
-    uniform: Uniform
-    permuted: Spread
-    """Total variation distance of predictions under permuted weights; the median over permutations."""
+    accuracy: float
+    """Share of texts labelled correctly with the model's own attention; if texts have several labels, all must be right."""
+    uniform_accuracy: float
+    exact_match: bool = False
+    """Whether texts have several labels. Then a text counts as correct only if all its labels are correct."""
     seeds: Seeds | None = None
 
     def measures(self) -> list[tuple[str, Spread | str]]:
-        """Return the measures under equal weights, and those of several seeds."""
+        """Return the names and values of the measures besides the losses."""
         rows: list[tuple[str, Spread | str]] = [
-            ("total variation distance under uniform weights", f"{self.uniform.distance:.3f}"),
-            (self.uniform.score_name, f"{100 * self.uniform.accuracy:.2f}%"),
-            (f"{self.uniform.score_name} under uniform weights", f"{100 * self.uniform.uniform_accuracy:.2f}%"),
+            (self._score_name, f"{100 * self.accuracy:.2f}%"),
+            (f"{self._score_name} under uniform weights", f"{100 * self.uniform_accuracy:.2f}%"),
         ]
         if self.seeds is not None:
             rows += [
                 (f"attention of {self.seeds.models} seeds (JS divergence)", self.seeds.attention),
                 (f"predictions of {self.seeds.models} seeds (total variation)", self.seeds.predictions),
             ]
-        return rows
+        return [*super().measures(), *rows]
+
+    @property
+    def _score_name(self) -> str:
+        return "exact match of all labels" if self.exact_match else "accuracy"
 
     @property
     def sentence(self) -> str:
         """Return sentences that explain what the numbers mean for this model, without terms of statistics."""
-        need, tau, uniform = self.comprehensiveness, self.leave_one_out.mean, self.uniform
-        if uniform.distance < _NONE:
+        need, tau = self.comprehensiveness, self.leave_one_out.mean
+        if self.uniform.mean < _NONE:
             return (
                 "With equal weights on all words this model predicts the same, so its heatmaps do not show which words matter "
                 "to it."
@@ -125,9 +104,9 @@ class Faithfulness(Report):
             f"In {(1 + tau) / 2:.0%} of all word pairs, the word with more attention also matters more when left out (50% is "
             "chance)."
         )
-        changed = f"With equal weights on all words, {percent(uniform.changed)} of the predictions change"
-        scores = f"{uniform.score_name} from {uniform.accuracy:.1%} to {uniform.uniform_accuracy:.1%}"
-        changed += ": the weights decide little." if uniform.changed < _STEADY else f" ({scores})."
+        changed = f"With equal weights on all words, {percent(self.uniform_changed)} of the predictions change"
+        scores = f"{self._score_name} from {self.accuracy:.1%} to {self.uniform_accuracy:.1%}"
+        changed += ": the weights decide little." if self.uniform_changed < _STEADY else f" ({scores})."
         return " ".join([self._verdict(), evidence, *([] if math.isnan(tau) else [pairs]), changed])
 
     def _verdict(self) -> str:
@@ -185,8 +164,16 @@ def measure_faithfulness(
     if not worded:
         raise RequestError("faithfulness: no text contains a word, expected at least one text with words")
     gold = classifier.labels.encode([labels[number] for number in worded])
+    several, temperature = classifier.labels.multiple, classifier.temperature
     report = examine(
-        _probe_of(classifier, progress=progress), list(worded.values()), gold, permutations=permutations, seed=seed
+        classifier.model,
+        list(worded.values()),
+        gold,
+        several=several,
+        temperature=temperature,
+        permutations=permutations,
+        seed=seed,
+        progress=progress,
     )
     if others:
         report = replace(report, seeds=compare_seeds([classifier, *others], [texts[number] for number in worded]))
@@ -194,46 +181,38 @@ def measure_faithfulness(
 
 
 def examine(
-    probe: Probe, texts: Sequence[WordedText], gold: np.ndarray, *, permutations: int = 100, seed: int = 1
+    model: TextClassifier,
+    texts: Sequence[WordedText],
+    gold: np.ndarray,
+    *,
+    several: bool = False,
+    temperature: float = 1.0,
+    permutations: int = 100,
+    seed: int = 1,
+    progress: bool = False,
 ) -> Faithfulness:
     """Measure the faithfulness of a model on tokenised texts, in random order; see `measure_faithfulness`.
 
-    `gold` has the labels of the texts as numbers (N,), or as ones and zeros (N,C) if texts have several labels.
+    `gold` has the labels of the texts as numbers (N,), or as ones and zeros (N,C) if texts have `several` labels.
     """
-    ids = [text.ids for text in texts]
     tokens = np.cumsum([len(text.ids) * (text.num_words + permutations) for text in texts])
     # The costly measures use the first texts, which are a random sample, because texts come in random order.
-    light = min(len(texts), max(_AT_LEAST, int((tokens <= _AFFORDABLE).sum())))
-    attention = [text.sum_words(row) for text, row in zip(texts, probe.attention(ids), strict=True)]
-    probe.doing = "leaving out single words"
-    moved, lost = leave_one_out(probe, texts[:light])
-    probe.doing = "leaving out several words"
-    generator = np.random.default_rng(seed)
-    by_attention = [rank(row, generator) for row in attention]
-    orders = [by_attention, *([generator.permutation(text.num_words) for text in texts] for _ in range(_RANDOM_ORDERS))]
-    orders.append([*(rank(row, generator) for row in lost), *by_attention[light:]])  # `_removal` leaves out the last ones
-    comprehensiveness, sufficiency = (_removal(losses, light, seed) for losses in erase(probe, texts, orders))
-    probe.doing = "computing gradients"
-    unchanged = probe.probabilities(ids)
-    gradients = probe.gradients(ids, unchanged.argmax(-1))
-    saliency = [abs(text.sum_words(row)) for text, row in zip(texts, gradients, strict=True)]
-    probe.doing = "changing the weights"
-    even = probe.probabilities(ids, reweight=flatten)
-    decided, otherwise = probe.decide(unchanged), probe.decide(even)
+    shared, values = measure_all(
+        (TextProbe(model.eval(), text, several=several, temperature=temperature) for text in texts),
+        len(texts),
+        affordable=max(_AT_LEAST, int((tokens <= _AFFORDABLE).sum())),
+        permutations=permutations,
+        seed=seed,
+        progress=progress,
+    )
+    gold = gold.reshape(len(texts), -1)
     return Faithfulness(
-        texts=len(texts),
-        comprehensiveness=comprehensiveness,
-        sufficiency=sufficiency,
-        leave_one_out=spread([kendall_tau(*pair) for pair in zip(attention, moved, strict=False)]),
-        gradient=spread([kendall_tau(*pair) for pair in zip(attention, saliency, strict=True)]),
-        uniform=Uniform(
-            accuracy=_agreement(decided, gold),
-            uniform_accuracy=_agreement(otherwise, gold),
-            changed=1 - _agreement(otherwise, decided),
-            distance=float(probe.distance(unchanged, even).mean()),
-            exact_match=probe.several,
-        ),
-        permuted=spread(permuted_distance(probe, ids[:light], permutations=permutations, seed=seed)),
+        **shared,
+        comprehensiveness=removal(values["comprehensiveness"], seed=seed),
+        sufficiency=removal(values["sufficiency"], seed=seed),
+        accuracy=float((values["decided"] == gold).all(-1).mean()),
+        uniform_accuracy=float((values["uniform_decided"] == gold).all(-1).mean()),
+        exact_match=several,
     )
 
 
@@ -246,19 +225,23 @@ def compare_seeds(classifiers: Sequence[Classifier], texts: Sequence[str]) -> Se
     Reference:
         Wiegreffe and Pinter 2019, Attention is not not Explanation, section 3.3.
     """
-    attention, predictions, probes = [], [], [_probe_of(one) for one in classifiers]
-    for number, (classifier, probe) in enumerate(zip(classifiers, probes, strict=True)):
+    attention, predictions = [], []
+    for number, classifier in enumerate(classifiers):
         if classifier.labels.names != classifiers[0].labels.names:
             raise RequestError(f"faithfulness: model {number + 1} has other labels than model 1")
+        model, several, temperature = classifier.model.eval(), classifier.labels.multiple, classifier.temperature
         worded = _worded_texts(classifier, texts)
-        rows = probe.attention([text.ids for text in worded])
-        attention.append([text.sum_words(row) for text, row in zip(worded, rows, strict=True)])
+        probes = [TextProbe(model, text, several=several, temperature=temperature) for text in worded]
+        attention.append([probe.attention[0] for probe in probes])
         if [len(one) for one in attention[-1]] != [len(one) for one in attention[0]]:
             raise RequestError(f"faithfulness: model {number + 1} splits a text into another number of words than model 1")
-        predictions.append(probe.probabilities([text.ids for text in worded]))
+        predictions.append([probe.keep(np.ones((1, len(probe.attention[0])), bool))[0, 0] for probe in probes])
     pairs = list(combinations(range(len(classifiers)), 2))
     apart = np.array([[divergence(attention[a][i], attention[b][i]) for a, b in pairs] for i in range(len(texts))]).mean(1)
-    distances = np.mean([probes[0].distance(predictions[a], predictions[b]) for a, b in pairs], axis=0)
+    distances = [
+        float(np.mean([float(probe.distance(predictions[a][i], predictions[b][i])) for a, b in pairs]))
+        for i, probe in enumerate(probes)
+    ]
     return Seeds(models=len(classifiers), attention=spread(apart), predictions=spread(distances))
 
 
@@ -279,21 +262,3 @@ def _worded_texts(classifier: Classifier, texts: Sequence[str]) -> list[WordedTe
     longest = classifier.config.data.max_tokens
     encodings = (classifier.tokenizer.encode(text) for text in texts)
     return [WordedText(np.array(one.ids[:longest], np.int32), np.array(one.word_of[:longest], np.int64)) for one in encodings]
-
-
-def _probe_of(classifier: Classifier, *, progress: bool = False) -> Probe:
-    several, temperature = classifier.labels.multiple, classifier.temperature
-    return Probe(classifier.model, several=several, temperature=temperature, progress=progress)
-
-
-def _removal(losses: Float[np.ndarray, "R N K"], known: int, seed: int) -> Removal:
-    """Summarise the losses in three orders: by attention, random, and by leave-one-out (for the first `known` texts only)."""
-    ways = np.stack([losses[0], losses[1:-1].mean(0), losses[-1]])  # (3,N,K)
-    shares = np.stack([ways[0].mean(0), ways[1].mean(0), ways[2, :known].mean(0)], 1)
-    rows = tuple(tuple(row) for row in shares.tolist())
-    return removal(ways[0].mean(-1), ways[1].mean(-1), float(shares[:, 2].mean()), seed=seed, shares=rows)
-
-
-def _agreement(decided: np.ndarray, gold: np.ndarray) -> float:
-    same = decided == gold
-    return float((same.all(-1) if same.ndim == 2 else same).mean())

@@ -121,9 +121,11 @@ class LookAtText(AttentionOperation):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateLanguageModel(FileOperation):
-    """Score a language model on texts."""
+    """Score a language model on texts: loss, perplexity, and bits per character."""
 
     name: ClassVar = "evaluate"
+    files: ClassVar = "one file of texts"
+    examples: ClassVar = "  regard evaluate runs/stories test.txt"
 
     def run(self, predictor: LanguageModel, files: Files) -> LanguageEvaluation:
         """Score how well the model predicts texts."""

@@ -19,13 +19,13 @@ from regard.config.fields import Count
 from regard.errors import RequestError
 from regard.plurals import counted
 from regard.rendering import Units
-from regard.task.operation import FileOperation, Files, LineOperation, Lines
+from regard.task.operation import CompareOperation, FileOperation, Files, LineOperation, Lines
 from regard.tasks.reading import Measure, read_all, read_files
 from regard.tasks.translation.text_commands import LookAtTranslation, SearchOptions, Translate
 
 if TYPE_CHECKING:
+    from regard.evaluation.comparison import Comparison
     from regard.evaluation.words import Evaluation
-    from regard.tasks.translation.comparison import TranslatorComparison
     from regard.tasks.translation.faithfulness import TranslationFaithfulness
     from regard.tasks.translation.predict import Translator
     from regard.tasks.translation.results import Translation
@@ -48,9 +48,17 @@ def read_all_pairs(files: Files, config: Any) -> tuple[list[str], list[str]]:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateTranslator(SearchOptions, FileOperation):
-    """Score a translator on sentence pairs."""
+    """Score a translator on sentence pairs.
+
+    Loss (nats per target token), perplexity, BLEU and chrF with sacrebleu's signatures, exact match and error rates.
+    """
 
     name: ClassVar = "evaluate"
+    files: ClassVar = LineOperation.files
+    examples: ClassVar = """\
+  regard evaluate runs/mine test.tsv
+  regard evaluate runs/mine test.en,test.de --beam 5 --json
+  regard evaluate runs/mine dev.en,dev.de --length-penalty 1.4"""
     chosen: ClassVar = ("beam_size", "length_penalty", "length_reward", "precision")
     ensembles: ClassVar = True
 
@@ -60,16 +68,18 @@ class EvaluateTranslator(SearchOptions, FileOperation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareTranslators(SearchOptions, FileOperation):
-    """Compare two translators on the same pairs."""
+class CompareTranslators(SearchOptions, CompareOperation):
+    """Test which of two translators is better on pairs that neither was trained on: sacrebleu's paired bootstrap."""
 
     resamples: Count = 1000
     """Number of bootstrap samples (default: 10,000; for translators 1,000)."""
 
     name: ClassVar = "compare"
+    files: ClassVar = LineOperation.files
+    examples: ClassVar = "  regard compare runs/luong runs/bahdanau test.en,test.de --beam 5"
     chosen: ClassVar = ("beam_size",)
 
-    def compare(self, models: tuple[Translator, Translator], names: tuple[str, str], files: Files) -> TranslatorComparison:
+    def run(self, models: tuple[Translator, Translator], names: tuple[str, str], files: Files) -> Comparison:
         """Compare the BLEU and chrF of two translators."""
         from regard.tasks.translation.comparison import compare_translators
 
@@ -79,7 +89,14 @@ class CompareTranslators(SearchOptions, FileOperation):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureTranslator(Measure):
-    """Measure whether the source tokens that a translator attends to decide its next token."""
+    """Measure whether the source tokens that a translator attends to decide its next token.
+
+    Each source token is deleted, or the attention to it is erased, to measure how much probability the next token of the
+    model's own translation loses.
+    """
+
+    files: ClassVar = LineOperation.files
+    examples: ClassVar = "  regard faithfulness runs/deu test.tsv --texts 100 --picture bars.png"
 
     def run(self, predictor: Translator, files: Files) -> TranslationFaithfulness:
         """Measure the faithfulness of the translator's attention on the sources of sentence pairs."""

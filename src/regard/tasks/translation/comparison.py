@@ -1,77 +1,12 @@
 """Comparison of two translators on the same pairs, with tests of significance."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
-from regard.evaluation.comparison import CERTAIN, describe_p
-from regard.evaluation.tables import shorten, table
-from regard.plurals import counted
+from regard.evaluation.comparison import ComparedScore, Comparison
 from regard.tasks.requests import check_alike
 from regard.tasks.translation.metrics import suitable_metrics
 from regard.tasks.translation.predict import Translator
-
-
-@dataclass(frozen=True)
-class TranslationScore:
-    """Scores of two translators in one metric, from sacrebleu's paired bootstrap."""
-
-    name: str
-    first: float
-    """Score of the first translator, from 0 to 100."""
-    first_interval: float
-    """Half the width of the score's 95% confidence interval."""
-    second: float
-    second_interval: float
-    p: float
-    """p-value of the difference."""
-    signature: str
-    """sacrebleu's signature, which describes how the scores were computed; quote it with them."""
-
-
-@dataclass(frozen=True)
-class TranslatorComparison:
-    """Comparison of two translators on the same pairs."""
-
-    names: tuple[str, str]
-    pairs: int
-    scores: tuple[TranslationScore, ...]
-    decoding: tuple[str, str] = ("", "")
-    """Description of each translator's search: `greedy` or the beam size, then the other settings that matter."""
-
-    @property
-    def conclusion(self) -> str:
-        """One sentence on which translator is better: a score is significantly higher, and none is significantly lower."""
-        sure = [score for score in self.scores if score.p < CERTAIN and score.first != score.second]
-        told = ", ".join(f"{score.second - score.first:+.2f} {score.name}, {describe_p(score.p)}" for score in self.scores)
-        if not sure:
-            return f"These {self.pairs:,} pairs show no significant difference ({told})."
-        if len({score.second > score.first for score in sure}) > 1:
-            return f"Each translator is significantly better by one score and worse by another ({told})."
-        scores = "" if len(sure) == len(self.scores) else f", by {sure[0].name} alone,"
-        return f"{self.names[sure[0].second > sure[0].first]} is better{scores} on these pairs ({told})."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, for JSON."""
-        return {**asdict(self), "conclusion": self.conclusion}
-
-    def render(self) -> str:
-        """Return a table, the signatures and the conclusion, for a terminal."""
-        rows = [
-            [
-                score.name,
-                f"{score.first:.2f} ± {score.first_interval:.2f}",
-                f"{score.second:.2f} ± {score.second_interval:.2f}",
-                f"{score.second - score.first:+.2f}",
-                f"{score.p:.4f}",
-            ]
-            for score in self.scores
-        ]
-        header = [counted(self.pairs, "pair"), *(shorten(name, 24) for name in self.names), "difference", "p"]
-        signatures = "\n".join(f"{score.name}: {score.signature}" for score in self.scores)
-        each = [f"{shorten(name, 24)}: {how}" for name, how in zip(self.names, self.decoding, strict=True)]
-        decoding = self.decoding[0] if self.decoding[0] == self.decoding[1] else "; ".join(each)
-        return f"{table(header, rows)}\n\nSearch for BLEU and chrF: {decoding}\n{signatures}\n\n{self.conclusion}"
 
 
 def compare_translators(
@@ -84,7 +19,7 @@ def compare_translators(
     resamples: int = 1000,
     progress: bool = False,
     **settings: Any,
-) -> TranslatorComparison:
+) -> Comparison:
     """Test whether one translator is better than another with sacrebleu's paired bootstrap of BLEU and chrF.
 
     Args:
@@ -115,23 +50,21 @@ def compare_translators(
     test = PairedTest(
         [("first", found[0]), ("second", found[1])], {"BLEU": bleu, "chrF": chrf}, [list(targets)], "bs", n_samples=resamples
     )
+    results: Any
     signatures, results = test()
-    return TranslatorComparison(
+    # sacrebleu calls chrF `chrF2`, because β is 2.
+    scores = [(name.rstrip("2"), str(signature), *results[name]) for name, signature in signatures.items()]
+    searches = [each.decoding(**settings).describe() for each in (first, second)]
+    return Comparison(
         names=names,
-        pairs=len(sources),
-        scores=tuple(_score(name, str(signature), *results[name]) for name, signature in signatures.items()),
-        decoding=(first.decoding(**settings).describe(), second.decoding(**settings).describe()),
-    )
-
-
-def _score(name: str, signature: str, first: Any, second: Any) -> TranslationScore:
-    """Convert the results of one metric; sacrebleu calls chrF `chrF2`, because β is 2."""
-    return TranslationScore(
-        name=name.rstrip("2"),
-        first=float(first.score),
-        first_interval=float(first.ci),
-        second=float(second.score),
-        second_interval=float(second.ci),
-        p=float(second.p_value),
-        signature=signature,
+        examples=len(sources),
+        noun="pair",
+        scores=tuple(
+            ComparedScore(name, float(one.score), float(two.score), float(two.p_value), margins=(float(one.ci), float(two.ci)))
+            for name, _, one, two in scores
+        ),
+        notes=(
+            f"search of the first: {searches[0]}, of the second: {searches[1]}",
+            *(f"{name}: {signature}" for name, signature, _, _ in scores),
+        ),
     )

@@ -1,28 +1,30 @@
 """Test whether the source tokens that a translator attends to decide its next token."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.decoding import greedy
 from regard.errors import RequestError
-from regard.reweight import Reweight, flatten, rescaled
-from regard.tasks.faithfulness import CERTAIN, VISIBLE, Removal, Report, Spread, kendall_tau, removal, spread
-from regard.tasks.requests import check_texts, counting_bar
+from regard.reweight import Reweight, rescaled
+from regard.tasks.faithfulness import CERTAIN, VISIBLE, Probe, Removal, Report, measure_all, removal
+from regard.tasks.requests import check_texts
 from regard.tasks.translation.predict import Translator
 from regard.text.symbols import END, START
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TranslationFaithfulness(Report):
     """Measures of whether the source tokens that a translator attends to decide its next token.
 
-    A loss is that of the next token's probability when one source token is removed; the mean over steps, then over sentences.
+    The words are source tokens, and a prediction is that of the next token. A loss is that of the next token's probability when
+    one source token is removed. All measures are means over the steps of a sentence, then over sentences.
     """
 
     noun = "sentence"
@@ -36,23 +38,10 @@ class TranslationFaithfulness(Report):
         "erased": "attention to the token erased",
     }
 
-    texts: int
     deleted: Removal
     """Loss when the token is deleted from the source."""
     erased: Removal
     """Loss when the token stays in the source, but attention to it is erased in all layers and steps."""
-    leave_one_out: Spread
-    """Kendall τ, over the source tokens of a step, of attention and the change of the prediction when the token is deleted;
-    the mean over steps."""
-    gradient: Spread
-    """Kendall τ, over the source tokens of a step, of attention and |gradient × input|; the mean over steps. No sentence has a
-    value if the model has no `source_embedding`."""
-    uniform: Spread
-    """Total variation distance between the predictions of the next token with the model's own and with equal weights."""
-    uniform_changed: float
-    """Share of steps whose most probable token changes under equal weights."""
-    permuted: Spread
-    """Total variation distance under permuted weights: median over permutations, then mean over steps."""
 
     @property
     def sentence(self) -> str:
@@ -65,13 +54,6 @@ class TranslationFaithfulness(Report):
             f"the next token's probability by {one.attention:.2f}, deleting a random one by {one.random:.2f}, and the one that "
             f"costs most by {one.best:.2f}. With equal weights, {self.uniform_changed:.0%} of the next tokens change."
         )
-
-    def measures(self) -> list[tuple[str, Spread | str]]:
-        """Return the measures under equal weights."""
-        return [
-            ("total variation distance under equal weights", self.uniform),
-            ("next tokens that change under equal weights", f"{self.uniform_changed:.1%}"),
-        ]
 
 
 def measure_translation_faithfulness(
@@ -111,28 +93,19 @@ def measure_translation_faithfulness(
     texts = [ids for ids in texts if len(ids) > 1]
     if not texts:
         raise RequestError("faithfulness: there is no source of two tokens or more, expected at least one")
-    generator, measures = torch.Generator().manual_seed(seed), []
-    with counting_bar("measuring", len(texts), shown=progress) as advance:
-        for ids in texts:
-            probe = _Probe(translator, torch.tensor([[*ids, END]], device=translator.device))
-            measures.append(probe.measure(permutations, generator))
-            advance(1)
-    columns = {name: np.array([one[name] for one in measures]) for name in measures[0]}
-    return TranslationFaithfulness(
-        texts=len(measures),
-        deleted=_removal(*columns["deleted"].T),
-        erased=_removal(*columns["erased"].T),
-        uniform_changed=float(columns["uniform_changed"].mean()),
-        **{name: spread(columns[name]) for name in ("leave_one_out", "gradient", "uniform", "permuted")},
+    shared, values = measure_all(
+        (TranslationProbe(translator, torch.tensor([[*ids, END]], device=translator.device)) for ids in texts),
+        len(texts),
+        affordable=len(texts),
+        permutations=permutations,
+        seed=seed,
+        progress=progress,
     )
+    return TranslationFaithfulness(**shared, deleted=removal(values["deleted"]), erased=removal(values["erased"]))
 
 
-def _removal(attention: np.ndarray, random: np.ndarray, best: np.ndarray) -> Removal:
-    return removal(attention, random, float(best.mean()), margins=tuple((attention - random).tolist()))
-
-
-class _Probe:
-    """One source and its greedy translation."""
+class TranslationProbe(Probe):
+    """A translator's predictions of each token of its greedy translation of one source."""
 
     def __init__(self, translator: Translator, source: Tensor) -> None:
         self.model, self.source, self.words = translator.model, source, source.shape[1] - 1
@@ -143,58 +116,48 @@ class _Probe:
         attention = best.attention["cross"]
         self.attention = (attention if attention.ndim == 2 else attention.mean(0))[:, : self.words]
 
-    def probabilities(self, source: Tensor, reweight: Reweight | None = None) -> Tensor:
-        """Return the distributions (B,T,V) of the next token at each step of the translation."""
+    def probabilities(self, source: Tensor, reweight: Reweight | None = None) -> Float[Tensor, "B T V"]:
+        """Return the distributions of the next token at each step of the translation."""
         changes = None if reweight is None else {"cross": reweight}
         state = self.model.encode(source, torch.ones_like(source, dtype=torch.bool), reweight=changes)
         features, _ = self.model.decode(self.target_in.expand(len(source), -1), state, reweight=changes)
         return self.model.logits(features).double().softmax(-1)
 
-    def measure(self, permutations: int, generator: torch.Generator) -> dict[str, Any]:
-        """Return the measures of this sentence."""
-        with torch.inference_mode():
-            unchanged = self.probabilities(self.source)
-            # Row b of a batch lacks token b. All rows have the same length, so they need no padding.
-            shorter = torch.stack([torch.cat([self.source[0, :at], self.source[0, at + 1 :]]) for at in range(self.words)])
-            deleted = self.probabilities(shorter)
-            erased = self.probabilities(self.source.expand(self.words, -1), _erase_one_each)
-            even = self.probabilities(self.source, flatten)
-            orders = torch.stack([torch.randperm(self.words + 1, generator=generator) for _ in range(permutations)])
-            permuted = self.probabilities(self.source.expand(permutations, -1), _permute(orders.to(self.source.device)))
-        moved = _distance(deleted, unchanged).T.numpy(force=True)
-        return {
-            "deleted": self._lost(unchanged, deleted),
-            "erased": self._lost(unchanged, erased),
-            "leave_one_out": self._alike(moved),
-            "gradient": self._alike(self._gradients()),
-            "uniform": float(_distance(even, unchanged).mean()),
-            "uniform_changed": float((even.argmax(-1) != unchanged.argmax(-1)).double().mean()),
-            "permuted": float(_distance(permuted, unchanged).median(0).values.mean()),
-        }
+    def keep(self, kept: Bool[np.ndarray, "B W"]) -> Float[Tensor, "B T V"]:
+        """Return the predictions for the source with some tokens only, the same number in each row."""
+        # All rows have the same length, so they need no padding. The end symbol stays.
+        flags = torch.from_numpy(np.pad(kept, ((0, 0), (0, 1)), constant_values=True)).to(self.source.device)
+        return self.probabilities(self.source.expand(len(kept), -1)[flags].view(len(kept), -1))
 
-    def _lost(self, unchanged: Tensor, without: Tensor) -> tuple[float, float, float]:
-        """Return how much the next token's probability falls without the most attended token, a random one, the costliest."""
-        places = torch.arange(len(self.target), device=self.target.device)
-        lost = (unchanged[:, places, self.target] - without[:, places, self.target]).T.numpy(force=True)  # (T,W)
+    def reweight(self, reweight: Reweight, copies: int = 1) -> Float[Tensor, "B T V"]:
+        """Return the predictions for copies of the source, with other attention to it."""
+        return self.probabilities(self.source.expand(copies, -1), reweight)
+
+    def removals(
+        self, whole: Float[Tensor, "T V"], without: Float[Tensor, "W T V"] | None, generator: np.random.Generator
+    ) -> dict[str, Float[np.ndarray, "3 1"]]:
+        """Return the losses without the most attended token, a random one and the costliest, deleted or erased."""
+        assert without is not None
+        erased = self.reweight(_erase_one_each, self.words)
+        return {"deleted": self._lost(whole, without), "erased": self._lost(whole, erased)}
+
+    def _lost(self, whole: Tensor, without: Tensor) -> Float[np.ndarray, "3 1"]:
+        steps = torch.arange(len(self.target), device=self.target.device)
+        lost = (whole[steps, self.target] - without[:, steps, self.target]).T.numpy(force=True)  # (T,W)
         attended = np.take_along_axis(lost, self.attention.argmax(-1)[:, None], 1)
-        return float(attended.mean()), float(lost.mean()), float(lost.max(-1).mean())
+        return np.array([[attended.mean()], [lost.mean()], [lost.max(-1).mean()]])
 
-    def _alike(self, importance: np.ndarray | None) -> float:
-        """Return the mean Kendall τ of attention and an importance (T,W); NaN if there is no importance."""
-        pairs = [] if importance is None else zip(self.attention, importance, strict=True)
-        return spread([kendall_tau(*pair) for pair in pairs]).mean
-
-    def _gradients(self) -> np.ndarray | None:
-        """Return |gradient × input| of each step's log probability, (T,W); None if the model has no source embedding."""
+    def gradients(self) -> Float[np.ndarray, "T W"] | None:
+        """Return gradient × input of each step's log probability; None if the model has no source embedding."""
         embedding = getattr(self.model, "source_embedding", None)
         if not isinstance(embedding, nn.Module):
             return None
-        with torch.inference_mode(mode=False), torch.enable_grad(), _leaf_of(embedding) as leaves:
-            scores = self.probabilities(self.source.clone())[0].log()
-            rows = []
+        rows = []
+        with _leaf_of(embedding) as leaves:
+            scores = self.probabilities(self.source)[0].log()
             for step, token in enumerate(self.target.tolist()):
                 [gradient] = torch.autograd.grad(scores[step, token], leaves[0], retain_graph=True)
-                rows.append((gradient * leaves[0]).sum(-1).abs()[0, : self.words].numpy(force=True))
+                rows.append((gradient * leaves[0]).sum(-1)[0, : self.words].numpy(force=True))
         return np.stack(rows)
 
 
@@ -220,18 +183,3 @@ def _erase_one_each(weights: Tensor, mask: Tensor) -> Tensor:
     kept = weights.clone()
     kept[rows, ..., rows] = 0
     return rescaled(kept, weights)
-
-
-def _permute(orders: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return a function that permutes the weights of sequence b of the batch by order b, the same in all heads and steps."""
-
-    def change(weights: Tensor, mask: Tensor) -> Tensor:
-        shape = (len(orders), *[1] * (weights.ndim - 2), orders.shape[1])
-        return weights.gather(-1, orders.view(shape).expand(weights.shape))
-
-    return change
-
-
-def _distance(one: Tensor, other: Tensor) -> Tensor:
-    """Return the total variation distances (B,T) of two distributions (B,T,V), at each step."""
-    return (one - other).abs().sum(-1) / 2
