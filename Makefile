@@ -9,8 +9,9 @@ USE := $(VENV)/.installed
 DEVELOP := $(VENV)/.installed-dev
 DOCUMENT := $(VENV)/.installed-docs
 PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet --no-compile
-# Two workers, one thread each, are faster than one worker with two.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+# Two workers, one thread each, are faster than one worker with two. Hundreds of processes import PyTorch, and without bytecode files
+# (some images of containers turn them off) each would compile it again: two seconds.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 # The files with tests of torch.compile: to import all test files a second time would take longer than these tests.
 COMPILED = $(shell grep -rl --include='test_*.py' 'mark\.compile' tests)
 

@@ -19,6 +19,7 @@ from regard.errors import ShapeError
 FEW_MASKS = quick({kind: kind for kind in MASKS}, {"none", "key_with_empty_row", "both"}.__contains__)
 CELLS = list(product(MASKS, SHAPES.values()))
 FEW_CELLS = [(kind, shape) for kind, shape in CELLS if shape == SHAPES["full"] or kind in ("none", "both")]
+PAIRS = {f"{case.name}-{form}": (case, form) for case in CASES for form in forms(case)}
 OF_EVERY_CASE = {
     "test_equals_its_formula",
     "test_rows_sum_to_one_or_with_nothing_to_attend_to_to_zero",
@@ -32,8 +33,7 @@ OF_EVERY_CASE = {
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each test the cases with their forms; those that only `make test-slow` takes are marked."""
     every = metafunc.function.__name__ in OF_EVERY_CASE
-    pairs = {f"{case.name}-{form}": (case, form) for case in CASES for form in forms(case)}
-    metafunc.parametrize("case", quick(pairs, lambda name: every or name.rpartition("-")[0] in DIFFERENT), indirect=True)
+    metafunc.parametrize("case", quick(PAIRS, lambda name: every or name.rpartition("-")[0] in DIFFERENT), indirect=True)
 
 
 @pytest.fixture
