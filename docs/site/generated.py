@@ -4,6 +4,7 @@ They are written into docs/reference/generated, which is not part of the reposit
 """
 
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,6 +19,7 @@ FOLDER = Path(__file__).parents[1] / "reference" / "generated"
 def setup(app: Sphinx) -> dict[str, bool]:
     """Write the pages before Sphinx reads its sources."""
     app.connect("builder-inited", lambda _: write_pages())
+    app.connect("builder-inited", lambda _: remove_old_names(FOLDER / "api"), priority=900)  # after autosummary
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -29,6 +31,18 @@ def write_pages() -> None:
         file = FOLDER / name
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
+
+
+def remove_old_names(folder: Path) -> None:
+    """Remove the pages of names that an earlier build has documented and that are gone since."""
+    for file in folder.glob("*.rst"):
+        module, _, name = file.stem.rpartition(".")
+        try:
+            known = hasattr(import_module(module), name)
+        except ImportError:
+            known = False
+        if not known:
+            file.unlink()
 
 
 def settings() -> dict[str, str]:

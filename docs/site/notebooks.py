@@ -21,7 +21,7 @@ LESSONS = Path(__file__).parents[1] / "lessons"
 FOLDER = LESSONS / "notebooks"
 STUDENT = LESSONS / "student"
 INSTALL = f"""\
-# Install regard unless the kernel has it already; this takes a minute or two.
+# Install regard unless the kernel has it already; this takes a minute or two. If Colab asks to restart the session, do so.
 import importlib.util
 
 if importlib.util.find_spec("regard") is None:

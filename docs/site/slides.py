@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from latex2mathml.converter import convert
 from markdown_it import MarkdownIt
@@ -108,9 +109,7 @@ def html() -> str:
 
 def _sections() -> Iterator[str]:
     parser = MarkdownIt("commonmark", {"highlight": _highlighted}).enable("table")
-    parser.use(
-        dollarmath_plugin, renderer=lambda text, options: convert(text, "block" if options["display_mode"] else "inline")
-    )
+    parser.use(dollarmath_plugin, renderer=_formula)
     found = slides()
     for number, slide in enumerate(found, 1):
         heading, _, body = parser.render(slide.text).partition("\n")
@@ -123,6 +122,10 @@ def _sections() -> Iterator[str]:
         figures = "".join(picture.html for picture in pictures)
         place = f"<small>{number} / {len(found)}</small>"
         yield f'<section id="{number}" class="{kind}">{heading}<div class="text">{words}</div>{figures}{notes}{place}</section>'
+
+
+def _formula(text: str, options: dict[str, Any]) -> str:
+    return str(convert(text, display="block" if options["display_mode"] else "inline"))
 
 
 def _highlighted(code: str, language: str, _: str) -> str:
