@@ -1,30 +1,37 @@
-// The search field of the pages of errors and settings. It shows the entries with the most of the words, because a message that
-// is pasted into it also has names and numbers for which the page has "…", and unfolds the parts that have such entries.
+// The search field of the pages of errors, settings and commands: it shows the entries that fit, and unfolds their parts. An entry
+// fits if it has the words of the query, or if the query, such as a whole message with names and numbers, has its words (of a row
+// of a table, those of its first cell).
+const wordsOf = (text) => [...new Set(text.toLowerCase().match(/[\p{L}\d]{2,}/gu))];
+const share = (words, found) => words.filter(found).length / (words.length || 1);
 for (const field of document.querySelectorAll("[data-filter]")) {
   const input = field.querySelector("input");
   const status = field.querySelector("output");
-  const parts = [...document.querySelectorAll("article details")].map((details) => ({
-    details,
-    section: details.closest("section"),
-    entries: [...details.querySelectorAll("li, dt")].map((first) => {
+  const parts = [...document.querySelectorAll("article details, article table")].map((whole) => ({
+    whole,
+    section: whole.closest("section"),
+    entries: [...whole.querySelectorAll("li, dt, tbody tr")].map((first) => {
       const nodes = first.tagName === "DT" ? [first, first.nextElementSibling] : [first];
-      return { nodes, text: nodes.map((node) => node?.textContent ?? "").join(" ").toLowerCase() };
+      const text = nodes.map((node) => node?.textContent ?? "").join(" ").toLowerCase();
+      return { nodes, text, words: wordsOf((first.cells?.[0].textContent ?? text).replace(/^\w+error:/, "")) };
     }),
   }));
   field.hidden = false;
   input.addEventListener("input", () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const share = ({ text }) => words.filter((word) => text.includes(word)).length / (words.length || 1);
-    const best = Math.max(0, ...parts.flatMap(({ entries }) => entries.map(share)));
+    const words = wordsOf(input.value);
+    const fits = (entry) => {
+      const whole = words.length > 4 ? share(entry.words, (word) => words.includes(word)) : 0;
+      return Math.max(share(words, (word) => entry.text.includes(word)), whole);
+    };
+    const best = Math.max(0, ...parts.flatMap(({ entries }) => entries.map(fits)));
     let total = 0;
-    for (const { details, section, entries } of parts) {
+    for (const { whole, section, entries } of parts) {
       let found = 0;
       for (const entry of entries) {
-        const shown = !words.length || (share(entry) >= 0.5 && share(entry) >= best - 0.1);
+        const shown = !words.length || fits(entry) >= Math.max(0.6, best - 0.1);
         for (const node of entry.nodes) if (node) node.hidden = !shown;
         found += shown;
       }
-      details.open = words.length > 0 && found > 0;
+      if (whole.tagName === "DETAILS") whole.open = words.length > 0 && found > 0;
       if (section?.querySelectorAll("details").length === 1) section.hidden = !found;
       total += found;
     }

@@ -66,7 +66,7 @@ memory = attention.prepare(key, value, key_mask=key_mask)  # the same in two ste
 out, state = attention.attend(query, memory, state, attn_mask=attn_mask, need_weights=True)  # … queries as they come
 ```
 
-| | shape | |
+| name | shape | meaning |
 |---|---|---|
 | `query` | (B,Q,Dq) | Q queries in each of B sequences |
 | `key` | (B,K,Dk) | K keys to compare them with |
