@@ -32,11 +32,10 @@ class Vectors:
     """True for words that have a vector."""
 
 
-def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = True) -> Vectors:
+def read_vectors(path: str | Path, words: Sequence[str]) -> Vectors:
     """Read the vectors of some words. Memory grows with the number of these words, not with the file.
 
-    If `any_case` is True, a word that is not in the file gets the vector of its lower-case form, else of its capitalised or
-    upper-case form.
+    A word that is not in the file gets the vector of its lower-case form, else of its capitalised or upper-case form.
     """
     path = check_file(path, "word vectors")
     lines = _lines(path)
@@ -52,8 +51,7 @@ def read_vectors(path: str | Path, words: Sequence[str], *, any_case: bool = Tru
         _take_apart(line, width, path, number)  # check the announced width before allocating memory for it
     places: dict[str, list[tuple[int, int]]] = {}  # the (index, rank) of each word that a spelling stands for
     for row, word in enumerate(words):
-        forms = (word, word.lower(), word.capitalize(), word.upper()) if any_case else (word,)
-        for order, form in enumerate(dict.fromkeys(forms)):
+        for order, form in enumerate(dict.fromkeys((word, word.lower(), word.capitalize(), word.upper()))):
             places.setdefault(form, []).append((row, order))
     matrix = np.zeros((len(words), width), np.float32)
     rank = np.full(len(words), np.iinfo(np.int64).max)

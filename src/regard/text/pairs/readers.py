@@ -10,11 +10,11 @@ from regard.text.clean import Chunk, clean, read_usable
 from regard.text.column_rules import PairColumns
 from regard.text.header import skip_headers
 from regard.text.languages import find_language
-from regard.text.opening import OVER_LONG_LINE, check_file, ending, line_blocks, read_start, show_encoding
+from regard.text.opening import check_file, ending, line_blocks, read_start, show_encoding
 from regard.text.report import PARALLEL, ReadingReport
 from regard.text.rows import Chunk as RawChunk
 from regard.text.rows import detect_format, find_table, load_format
-from regard.text.strings import quoted, trim
+from regard.text.strings import trim
 
 
 def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingReport) -> Iterator[Chunk]:
@@ -38,7 +38,7 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
 
 
 def _find_format(paths: Sequence[Path], data: DataConfig) -> str:
-    """Return the format of the files: `data.format`, or the format found from their number, names and first bytes."""
+    """Return the format of the files: `data.format`, or the format found from their number and names."""
     if len(paths) == 1:
         if data.format == "text":
             raise DataError(
@@ -79,8 +79,9 @@ def _read_parallel(paths: Sequence[Path], data: DataConfig, rules: PairColumns, 
         size = min(map(len, waiting))
         if not size:
             break
-        if not done and _has_headers([lines[0] for lines in waiting], paths, rules):
-            header = tuple(trim(lines[0]) for lines in waiting)
+        first = tuple(trim(lines[0]) for lines in waiting)
+        if not done and (rules.header == "yes" or (rules.header == "auto" and rules.recognises(first))):
+            header = first
         report.read += size
         pairs = list(map(list, zip(waiting[0][:size], waiting[1][:size], strict=True)))
         pairs, numbers = skip_headers(pairs, range(done + 1, done + size + 1), header, report)
@@ -92,24 +93,6 @@ def _read_parallel(paths: Sequence[Path], data: DataConfig, rules: PairColumns, 
     if counts[0] != counts[1]:
         raise DataError(
             f"{paths[0]} has {counts[0]:,} lines and {paths[1]} has {counts[1]:,}, expected the same number; line n of one "
-            "must be the translation of line n of the other: check that no lines were removed from only one of the files"
+            "must be the translation of line n of the other: check that no lines were removed from only one of the files, and that "
+            "no header is in only one"
         )
-
-
-def _has_headers(lines: Sequence[str], paths: Sequence[Path], rules: PairColumns) -> bool:
-    """Return True if both files begin with a header, such as `English` and `German`, or `data.header` says so."""
-    # If only one does, an error is raised, because then line n of one is not the translation of line n of the other.
-    if rules.header != "auto":
-        return rules.header == "yes"
-    first = ["" if line is OVER_LONG_LINE else line.strip() for line in lines]
-    if rules.recognises(first):
-        return True
-    for side in (0, 1):
-        other = first[1 - side]
-        if rules.names_side(first[side], side) and len(other.split()) > 2:
-            raise DataError(
-                f"{paths[side]} begins with what looks like a header, {quoted(first[side])}, and {paths[1 - side]} with "
-                f"{quoted(other)}; line n of one must be the translation of line n of the other: delete the header, or set "
-                "data.header to no if it is a sentence"
-            )
-    return False
