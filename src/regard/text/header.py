@@ -111,7 +111,7 @@ def _find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
     _check_columns(rows, rules, path)
     given = [name for name in rules.given if name]
     # A name in the settings implies a header; two numbers do not.
-    by_number, by_name = len(given) == 2 and all(map(is_place, given)), not all(map(is_place, given))
+    by_number, by_name = len(given) == 2 and all(map(is_place, given)), not all(map(is_place, given)) and rules.header != "no"
     first, data = rows[0], rows
     header: tuple[str, ...] = ()
     names: Sequence[str] | None = None
@@ -141,7 +141,7 @@ def _find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
 
 
 def _check_columns(rows: Rows, rules: ColumnRules, path: Path) -> None:
-    """Raise an error if there is one column, or a title above the header, or no header although columns are given by name."""
+    """Raise an error if there is one column, or a title above the header."""
     if any(row[0].startswith("__label__") for row in rows[:1]):
         raise DataError(f"{path}: is in fastText's format; set data.format to fasttext")
     if _usual_width(rows, rules) < 2:
@@ -157,12 +157,6 @@ def _check_columns(rows: Rows, rules: ColumnRules, path: Path) -> None:
                 f"{path}: has {counted(place, 'line')} above the header {' and '.join(quoted(cell, 30) for cell in row)}, such "
                 f"as the title {quoted(max(rows[0], key=len))}; delete what is above the header"
             )
-    given = [name for name in rules.given if name]
-    if rules.header == "no" and not all(map(is_place, given)):
-        raise DataError(
-            f"{path}: the column{'s'[: len(given) > 1]} {', '.join(given)} ({rules.settings}) cannot be found by name, "
-            "because data.header is 'no'; give numbers"
-        )
 
 
 def _usual_width(rows: Rows, rules: ColumnRules) -> int:

@@ -93,6 +93,6 @@ def _read_parallel(paths: Sequence[Path], data: DataConfig, rules: PairColumns, 
     if counts[0] != counts[1]:
         raise DataError(
             f"{paths[0]} has {counts[0]:,} lines and {paths[1]} has {counts[1]:,}, expected the same number; line n of one "
-            "must be the translation of line n of the other: check that no lines were removed from only one of the files, and that "
-            "no header is in only one"
+            "must be the translation of line n of the other: check that no lines were removed from only one of the files, and "
+            "that no header is in only one"
         )
