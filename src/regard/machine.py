@@ -127,13 +127,14 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Switch a model to evaluation mode without gradients while the context is open."""
-    training = model.training
+    training = [part for part in model.modules() if part.training]  # some parts may be in evaluation mode already
     model.eval()
     try:
         with torch.no_grad():
             yield
     finally:
-        model.train(training)
+        for part in training:
+            part.training = True
 
 
 @contextmanager

@@ -6,8 +6,7 @@ The library is not imported: any model and tokenizer with the same methods can b
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from functools import singledispatch
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.analysis.capture import capture
 from regard.errors import RequestError
+from regard.machine import evaluating
 from regard.records import AttentionRecord
 from regard.records import from_huggingface as from_output
 from regard.records.data import NOTE
@@ -96,7 +96,7 @@ def record_of_model(
     inputs = {name: value.to(device) for name, value in _encode(tokenizer, text).items()}
     if not inputs["input_ids"].numel():
         raise RequestError("from_huggingface: the text has no tokens, expected at least one")
-    with _evaluation(model):
+    with evaluating(model):
         written = None
         if pair and target is None:
             sequence = _generate(model, inputs, generation or {})
@@ -173,14 +173,3 @@ def _generate(model: Any, inputs: dict[str, Tensor], generation: Mapping[str, An
         )
     sequences: Tensor = model.generate(**inputs, **generation)
     return sequences[:1]
-
-
-@contextmanager
-def _evaluation(model: nn.Module) -> Iterator[None]:
-    training = [part for part in model.modules() if part.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
