@@ -77,7 +77,7 @@ def test_unknown_sites_and_heads(translator):
 def test_the_command(translator, tmp_path, capsys, monkeypatch):
     file = tmp_path / "pairs.tsv"
     file.write_text("".join(f"{a}\t{b}\n" for a, b in zip(SOURCES, TARGETS, strict=True)))
-    monkeypatch.setattr("regard.cli.operate.load_for", lambda task, options, command: translator)
+    monkeypatch.setattr("regard.cli.files.load_model", lambda options: translator)
     for arguments, key in (
         (["--step", "consume"], ("cross", None, "consume")),
         ([], ("cross", None, "produce")),

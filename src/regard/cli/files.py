@@ -1,7 +1,8 @@
-"""The commands that apply an operation to files, with one model or two: `regard evaluate`, `compare`, `faithfulness`, …."""
+"""The commands that apply an operation to files, with one model or two: `regard evaluate`, `compare`, `align`, …."""
 
 import argparse
 import inspect
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,8 @@ from regard.cli.options import (
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError
 from regard.rendering import themed
-from regard.task import CompareOperation, FileOperation, find_task
+from regard.task import CompareOperation, FileOperation, LineOperation, Lines, find_task
+from regard.terminal import show
 
 
 def main(name: str, arguments: Sequence[str]) -> None:
@@ -40,7 +42,8 @@ def main(name: str, arguments: Sequence[str]) -> None:
     parser.add_argument("files", metavar="FILE[,FILE]", help="; or ".join(dict.fromkeys(kind.files for kind in kinds)))
     if own.pictures:
         add_caption_option(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    if not all(issubclass(kind, LineOperation) for kind in kinds):
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
     own.add_layout()
     add_machine_options(parser)
     options = parser.read(arguments)
@@ -58,11 +61,28 @@ def _apply(name: str, own: TaskOptions, options: argparse.Namespace) -> None:
     model = load_model(options)
     operation = own.create(FileOperation, options, model.config.task)
     result = operation.run(model, given_files(options))
+    if isinstance(result, Lines):
+        _print_lines(result)
+        return
     print_result(result, as_json=options.json)  # first, because saving fails if the model's folder is read-only
     if own.pictures:
         with themed(options.theme):
             operation.draw(model, result, caption=options.caption)
     operation.keep(options.dir, model, result)
+
+
+def _print_lines(found: Lines) -> None:
+    """Print one result per line of a file, and the report on the file if lines were skipped."""
+    printed = 0
+    for line, text in found.rows:
+        show("\n" * (line - printed - 1) * found.padded + text)
+        printed = line
+    if found.padded and found.report.unit == "lines":
+        show("\n" * (found.report.read - printed), end="")
+    if found.report.skipped:
+        show(found.report.render(), file=sys.stderr)
+    if remark := found.remark():
+        show(remark, file=sys.stderr)
 
 
 def _compare(name: str, own: TaskOptions, options: argparse.Namespace) -> None:

@@ -1,7 +1,6 @@
-"""The commands that apply an operation of a task: to texts (`translate`), to lines of files (`align`), or to files."""
+"""The commands that apply an operation of a task to texts, such as `regard translate`; for files, see `regard.cli.files`."""
 
 import argparse
-import inspect
 import json
 import os
 import stat
@@ -17,19 +16,17 @@ from regard.cli.options import (
     PICTURES,
     Parser,
     add_ensemble_option,
-    add_layout_options,
     add_machine_options,
     add_model_argument,
     add_options,
     add_picture_options,
     check_ending,
     create,
-    given_files,
     load_for,
     record_of,
 )
 from regard.errors import RequestError
-from regard.task import AttentionOperation, LineOperation, Operation, Text, TextOperation, all_tasks
+from regard.task import AttentionOperation, Operation, Text, TextOperation, all_tasks
 from regard.terminal import show
 
 
@@ -44,11 +41,9 @@ def find_operations() -> dict[str, tuple[str, type[Operation]]]:
 
 
 def main(name: str, arguments: Sequence[str]) -> None:
-    """Apply the operation with this name to texts, to the lines of a file, or to a whole file, and print its results."""
+    """Apply the operation with this name to texts or to a file, and print its results."""
     task, kind = find_operations()[name]
-    if issubclass(kind, LineOperation):
-        _operate_per_line(task, kind, arguments)
-    elif issubclass(kind, TextOperation):
+    if issubclass(kind, TextOperation):
         _operate_per_text(task, kind, arguments)
     else:
         files.main(name, arguments)
@@ -114,32 +109,6 @@ def _draw(result: Any, number: int, kind: type[TextOperation], options: argparse
     record = record_of(result.attention, "--heatmap")
     shown = {name: getattr(options, name) for name in PICTURE_OPTIONS}
     record.save(target, **shown)
-
-
-def _operate_per_line(task: str, kind: type[LineOperation], arguments: Sequence[str]) -> None:
-    """Apply an operation to files, and print one result per line of the file."""
-    first, _, rest = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
-    parser = Parser(kind.name, f"{first}\n{rest}".rstrip(), kind.examples)
-    add_options(parser, kind)
-    if kind.ensembles:
-        add_ensemble_option(parser)
-    add_model_argument(parser)
-    parser.add_argument("files", metavar="FILE[,FILE]", help=kind.files)
-    add_layout_options(parser, [task])
-    add_machine_options(parser)
-    options = parser.read(arguments)
-    operation = create(kind, options)
-    found = operation.run(load_for(task, options, kind.name), given_files(options))
-    printed = 0
-    for line, text in found.rows:
-        show("\n" * (line - printed - 1) * found.padded + text)
-        printed = line
-    if found.padded and found.report.unit == "lines":
-        show("\n" * (found.report.read - printed), end="")
-    if found.report.skipped:
-        show(found.report.render(), file=sys.stderr)
-    if remark := found.remark():
-        show(remark, file=sys.stderr)
 
 
 def _parser(kind: type[TextOperation]) -> Parser:

@@ -267,8 +267,8 @@ class FileOperation(Operation):
     """Options that name files of pictures, with the endings of these files."""
 
     @abstractmethod
-    def run(self, predictor: Any, files: Files) -> Result:
-        """Return the result of a model on files."""
+    def run(self, predictor: Any, files: Files) -> Any:
+        """Return the result of a model on files: a `Result`, or, from a `LineOperation`, `Lines`."""
 
     def draw(self, predictor: Any, result: Any, *, caption: bool) -> None:
         """Draw the pictures that the options name, after the result has been printed."""
@@ -327,7 +327,7 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Lines:
-    """Results for the lines of files."""
+    """Results for the lines of files, which a command prints one by one (`LineOperation`)."""
 
     rows: Iterator[tuple[int, str]]
     """Numbers of lines, from 1 and in ascending order, with the text to print for each line."""
@@ -340,12 +340,7 @@ class Lines:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineOperation(Operation):
-    """An operation on each line of a file: a command (`regard NAME DIR FILE`), whose help text is the docstring."""
+class LineOperation(FileOperation):
+    """An operation on each line of a file, whose result is `Lines`."""
 
     files: ClassVar[str] = "one file of pairs, or two parallel text files"
-    """Help text of the argument that names the files."""
-
-    @abstractmethod
-    def run(self, predictor: Any, files: Files) -> Lines:
-        """Return a result for each line of files."""
