@@ -23,15 +23,16 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from sphinx.application import Sphinx
-from sphinx.util import logging
 
 from docs.site.diagrams import DIAGRAMS, STYLE, WIDTH
+from docs.site.notebooks import pages
 
 FOLDER = Path(__file__).parents[1] / "lessons" / "slides"
 BROWSERS = "chromium", "chromium-browser", "google-chrome", "chrome"
 _PICTURE = re.compile(r'<img src="([^"]*)" alt="([^"]*)"\s*/?>')
 _WIDE = 1.9  # pictures of this shape get the width of the slide
-_logger = logging.getLogger(__name__)
+_LESSON = re.compile(r"[Ll]esson (\d)")
+_PDF = re.compile(r' (?:or )?\(?<a href="slides\.pdf">.*?</a>\)?')
 
 
 @dataclass(frozen=True)
@@ -72,24 +73,30 @@ def plan() -> str:
     """Return the table of the two hours: when each slide begins, and what the speaker does."""
     rows, minute = [], 0
     for number, slide in enumerate(slides(), 1):
-        rows.append(f"| {minute // 60}:{minute % 60:02} | {number} | {slide.title} | {slide.notes} |")
+        notes = _LESSON.sub(lambda found: f"[{found[0]}]({pages()[int(found[1]) - 1].name})", slide.notes)
+        rows.append(f"| {minute // 60}:{minute % 60:02} | {number} | {slide.title} | {notes} |")
         minute += slide.minutes
     return "\n".join(["| time | slide | title | say and do |", "|---|---|---|---|", *rows])
 
 
 def _add_plan(app: Sphinx, name: str, source: list[str]) -> None:
-    if name == "lessons/two-hours":
+    if name in ("lessons/two-hours", "lessons/for-teachers"):
         app.env.note_dependency(str(FOLDER / "slides.md"))
-        source[0] = source[0].replace("<!-- plan -->", plan())
+        text = source[0].replace("<!-- plan -->", plan())
+        source[0] = text if _browser() else _PDF.sub("", text)
+
+
+def _browser() -> str | None:
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def write(folder: Path) -> None:
     """Write slides.html and, with a browser, slides.pdf."""
     page = folder / "slides.html"
     page.write_text(html(), encoding="utf-8")
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    browser = _browser()
     if browser is None:
-        _logger.info(f"no PDF of the slides: none of {', '.join(BROWSERS)} is installed; print lessons/slides.html instead")
+        print(f"no PDF of the slides: none of {', '.join(BROWSERS)} is installed")
         return
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-pdf-header-footer"]
@@ -97,7 +104,7 @@ def write(folder: Path) -> None:
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=120)
         except (OSError, subprocess.SubprocessError) as error:
-            _logger.info(f"no PDF of the slides: {browser} failed ({type(error).__name__}); print lessons/slides.html instead")
+            print(f"no PDF of the slides: {browser} failed ({type(error).__name__}); print lessons/slides.html instead")
 
 
 def html() -> str:
