@@ -8,10 +8,11 @@ written into docs/lessons/notebooks when the documentation is built, and gets th
 import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from jupyter_cache import get_cache
 from sphinx.application import Sphinx
 
 from docs.site import address
@@ -45,9 +46,14 @@ def setup(app: Sphinx) -> dict[str, bool]:
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def _executed(app: Sphinx) -> Path:
-    """Return the folder into which MyST-NB writes the pages that it has run."""
-    return Path(app.outdir).parent / "jupyter_execute" / "lessons"
+def _executed(app: Sphinx) -> dict[str, dict[str, Any]]:
+    """Return the notebooks with outputs that MyST-NB keeps, by the names of their pages; the latest of each."""
+    folder = Path(app.config.nb_execution_cache_path)
+    if not folder.exists():
+        return {}
+    cache = get_cache(folder)
+    records = sorted(cache.list_cache_records(), key=lambda record: record.created)
+    return {Path(record.uri).stem: cache.get_cache_bundle(record.pk).nb for record in records}
 
 
 def pages() -> list[Path]:
@@ -60,14 +66,14 @@ def code_of(page: Path) -> list[str]:
     return _CODE.findall(page.read_text(encoding="utf-8"))
 
 
-def write_notebooks(executed: Path) -> None:
-    """Write the full notebook of each lesson, with the outputs of its page in the folder `executed`, if it has run."""
+def write_notebooks(executed: Mapping[str, dict[str, Any]]) -> None:
+    """Write the full notebook of each lesson, with the outputs of its executed page, if there is one with its name."""
     FOLDER.mkdir(exist_ok=True)
     for page in pages():
-        notebook, file = notebook_of(page), executed / f"{page.stem}.ipynb"
-        if file.exists():
-            add_outputs(notebook, json.loads(file.read_text(encoding="utf-8")))
-        _write(FOLDER / file.name, notebook)
+        notebook = notebook_of(page)
+        if page.stem in executed:
+            add_outputs(notebook, executed[page.stem])
+        _write(FOLDER / f"{page.stem}.ipynb", notebook)
 
 
 def write_student_notebooks() -> list[Path]:
@@ -88,9 +94,18 @@ def add_outputs(notebook: dict[str, Any], executed: dict[str, Any]) -> None:
 
 
 def _merged(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return outputs with one stream each for output and errors: MyST-NB has put the text of later ones into the first."""
-    streams = [output.get("name") for output in outputs]
-    return [output for place, output in enumerate(outputs) if streams[place] is None or streams.index(streams[place]) == place]
+    """Return outputs with the text of all parts of a stream in the first."""
+    merged: list[dict[str, Any]] = []
+    streams: dict[str, dict[str, Any]] = {}
+    for output in outputs:
+        if output["output_type"] != "stream":
+            merged.append(dict(output))
+        elif output["name"] in streams:
+            streams[output["name"]]["text"] += "".join(output["text"])
+        else:
+            streams[output["name"]] = {**output, "text": "".join(output["text"])}
+            merged.append(streams[output["name"]])
+    return merged
 
 
 def _source(cell: dict[str, Any]) -> str:

@@ -55,13 +55,18 @@ def test_outputs_come_from_cells_with_the_same_code():
     notebook = notebook_of(pages()[0])
     executed = json.loads(json.dumps(notebook))
     for number, cell in enumerate(cell for cell in executed["cells"] if cell["cell_type"] == "code"):
-        cell |= {"execution_count": number, "outputs": [{"output_type": "stream", "name": "stdout", "text": str(number)}]}
+        parts = [{"output_type": "stream", "name": "stdout", "text": [f"{number} ", part]} for part in "ab"]
+        picture = {"output_type": "display_data", "data": {}, "metadata": {}}
+        cell |= {"execution_count": number, "outputs": [parts[0], picture, parts[1]]}
     [changed] = [cell for cell in executed["cells"] if cell.get("execution_count") == 2]
     changed["source"] = ["changed()"]
     add_outputs(notebook, executed)
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert [number for number, cell in enumerate(code) if not cell["outputs"]] == [2]
-    assert all(cell["execution_count"] == number for number, cell in enumerate(code) if cell["outputs"])
+    for number, cell in enumerate(code):
+        if cell["outputs"]:
+            assert cell["execution_count"] == number
+            assert [output.get("text") for output in cell["outputs"]] == [f"{number} a{number} b", None]
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
