@@ -6,7 +6,6 @@ In code: `plain_additive_scores`, which takes projected queries W_q q and projec
 variants have other W_q and W_k (`concat`) or another v (`WeightNormAdditive`, with `scaled_direction`).
 """
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -128,33 +127,54 @@ class AdditiveMemory(Memory):
 
 
 class AdditiveOptions(ScoreOptions, total=False):
-    """Arguments of `AdditiveBase` that subclasses pass on to it, documented there."""
+    """Arguments of `Additive` that subclasses pass on to it, documented there."""
 
     attention_size: int | None
 
 
-class AdditiveBase(ScoredAttention):
-    """Base class of the additive mechanisms: score = scale · v·tanh(a(q) + b(k)).
+class Additive(ScoredAttention):
+    """Additive attention: score(q, k) = v·tanh(W_q q + W_k k).
+
+    Shapes: W_q (Da,Dq), W_k (Da,Dk), v (Da). Cost: B·Q·K·Da multiply-adds and divisions; memory B·Q·K for large inputs
+    on a CPU and in the Triton kernels, otherwise B·Q·K·Da.
+
+    Reference: Bahdanau, Cho, Bengio 2015, appendix A.1.2 (W_a, U_a, v_a there; no biases).
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
         attention_size: Da, width of the tanh layer, ≥ 1; None for Dq.
+        bias: Whether the sum inside the tanh has a bias. The bias belongs to the key projection, which is computed once.
         options: Further arguments of `ScoredAttention`: key_size, normalizer, scale, dropout, device and dtype.
+
+    Example:
+        >>> attention = Additive(256)
+        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
+        >>> context.shape, weights.shape
+        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
     """
 
-    def __init__(self, query_size: int, *, attention_size: int | None = None, **options: Unpack[ScoreOptions]) -> None:
+    supports_fused = True
+
+    def __init__(
+        self, query_size: int, *, attention_size: int | None = None, bias: bool = False, **options: Unpack[ScoreOptions]
+    ) -> None:
         super().__init__(query_size, **options)
         size = query_size if attention_size is None else attention_size
         self.attention_size = check_size(type(self).__name__, "attention_size", size)
         self.score_weight = nn.Parameter(torch.empty(size, **factory(options)).uniform_(-(size**-0.5), size**-0.5))
-        self.build_projections(**factory(options))
+        self.build_projections(check_flag(type(self).__name__, "bias", bias), **factory(options))
 
-    def build_projections(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
-        """Build the maps of queries and keys; a class with further arguments builds them in its constructor."""
+    def build_projections(self, bias: bool, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """Build the maps of queries and keys."""
+        self.query_projection = nn.Linear(self.query_size, self.attention_size, bias=False, device=device, dtype=dtype)
+        self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, device=device, dtype=dtype)
 
-    @abstractmethod
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """Return a(q)."""
+        """Return W_q q."""
+        return self.query_projection(query)
+
+    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
+        return self.key_projection(key)
 
     def score_vector(self) -> Float[Tensor, " Da"]:
         """Return scale · v; if the scale is 1, return the parameter v itself."""
@@ -180,41 +200,6 @@ class AdditiveBase(ScoredAttention):
         return fused_additive_attention(projected, memory.key, memory.value, vector, masks.mask, need_weights=need_weights)
 
 
-class Additive(AdditiveBase):
-    """Additive attention: score(q, k) = v·tanh(W_q q + W_k k).
-
-    Shapes: W_q (Da,Dq), W_k (Da,Dk), v (Da). Cost: B·Q·K·Da multiply-adds and divisions; memory B·Q·K for large inputs
-    on a CPU and in the Triton kernels, otherwise B·Q·K·Da.
-
-    Reference: Bahdanau, Cho, Bengio 2015, appendix A.1.2 (W_a, U_a, v_a there; no biases).
-
-    Args:
-        query_size: Dq, width of the queries, ≥ 1.
-        bias: Whether the sum inside the tanh has a bias. The bias belongs to the key projection, which is computed once.
-        options: Further arguments of `AdditiveBase`: key_size, attention_size, normalizer, scale, dropout, device and dtype.
-
-    Example:
-        >>> attention = Additive(256)
-        >>> context, weights = attention(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
-        >>> context.shape, weights.shape
-        (torch.Size([2, 5, 256]), torch.Size([2, 5, 9]))
-    """
-
-    supports_fused = True
-
-    def __init__(self, query_size: int, *, bias: bool = False, **options: Unpack[AdditiveOptions]) -> None:
-        super().__init__(query_size, **options)
-        check_flag(type(self).__name__, "bias", bias)
-        self.query_projection = nn.Linear(query_size, self.attention_size, bias=False, **factory(options))
-        self.key_projection = nn.Linear(self.key_size, self.attention_size, bias=bias, **factory(options))
-
-    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        return self.query_projection(query)
-
-    def project_key(self, key: Float[Tensor, "B K Dk"]) -> Float[Tensor, "B K Da"]:
-        return self.key_projection(key)
-
-
 class WeightNormAdditive(Additive):
     """Additive attention whose scores have a learned scale g: score(q, k) = g v/‖v‖ · tanh(W_q q + W_k k + b).
 
@@ -225,7 +210,7 @@ class WeightNormAdditive(Additive):
 
     Args:
         query_size: Dq, width of the queries, ≥ 1.
-        options: Further arguments of `AdditiveBase`: key_size, attention_size, normalizer, scale, dropout, device and dtype.
+        options: Further arguments of `Additive`: key_size, attention_size, normalizer, scale, dropout, device and dtype.
 
     Example:
         >>> context, weights = WeightNormAdditive(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))

@@ -6,6 +6,8 @@
 In code: `additive.plain_additive_scores` of `query_part(q, W)` and `key_part(k, W)`.
 """
 
+from typing import Unpack
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -14,7 +16,7 @@ from torch.nn.functional import linear
 from regard.attention.base import Memory
 from regard.attention.capabilities import is_plain
 from regard.attention.masks import Masks
-from regard.attention.scores.additive import AdditiveBase
+from regard.attention.scores.additive import Additive, AdditiveOptions
 from regard.attention.scores.linear import concatenated_pairs
 
 
@@ -28,7 +30,7 @@ def key_part(key: Float[Tensor, "B K Dk"], weight: Float[Tensor, "Da D"]) -> Flo
     return linear(key, weight[:, -key.shape[-1] :])
 
 
-class Concat(AdditiveBase):
+class Concat(Additive):
     """Luong's concat as the paper defines it: score(q, k) = v·tanh(W [q; k]).
 
     W (Da, Dq + Dk) is one matrix, whose first Dq columns multiply the query. Because W [q; k] = W_q q + W_k k, the keys are
@@ -36,7 +38,7 @@ class Concat(AdditiveBase):
 
     Reference: Luong, Pham, Manning 2015, eq. 8.
 
-    The arguments are those of `AdditiveBase`.
+    The arguments are those of `Additive`, without a bias.
 
     Example:
         >>> context, weights = Concat(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
@@ -44,7 +46,10 @@ class Concat(AdditiveBase):
 
     supports_fused = True
 
-    def build_projections(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+    def __init__(self, query_size: int, **options: Unpack[AdditiveOptions]) -> None:
+        super().__init__(query_size, **options)
+
+    def build_projections(self, bias: bool, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         both = self.query_size + self.key_size
         self.projection = nn.Linear(both, self.attention_size, bias=False, device=device, dtype=dtype)
 
@@ -67,7 +72,7 @@ class Concat(AdditiveBase):
     def fused(
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, masks: Masks, *, need_weights: bool
     ) -> tuple[Tensor, Tensor | None] | None:
-        """Return the result of the Triton kernels if the map is plain; see `AdditiveBase.fused`."""
+        """Return the result of the Triton kernels if the map is plain; see `Additive.fused`."""
         return super().fused(query, memory, masks, need_weights=need_weights) if is_plain(self.projection) else None
 
 
@@ -76,7 +81,7 @@ class SumConcat(Concat):
 
     Differs from the paper: the paper's W has separate columns for query and key (`Concat`).
 
-    The arguments are those of `AdditiveBase`.
+    The arguments are those of `Additive`, without a bias.
 
     Example:
         >>> context, weights = SumConcat(256)(torch.randn(2, 5, 256), torch.randn(2, 9, 256))
@@ -85,7 +90,7 @@ class SumConcat(Concat):
     supports_fused = True
     equal_widths = True
 
-    def build_projections(self, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+    def build_projections(self, bias: bool, device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         self.projection = nn.Linear(self.query_size, self.attention_size, bias=False, device=device, dtype=dtype)
 
     def pairs(self, query: Float[Tensor, "B Q D"], key: Float[Tensor, "B K D"]) -> Float[Tensor, "B Q K D"]:

@@ -9,7 +9,6 @@ In code: `product_scores`.
 """
 
 import math
-from abc import abstractmethod
 
 import torch
 from jaxtyping import Float
@@ -35,9 +34,9 @@ class ProductBase(ScoredAttention):
     The arguments are those of `ScoredAttention`.
     """
 
-    @abstractmethod
     def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Da"]:
-        """Return a(q), by which the prepared keys b(k) are multiplied."""
+        """Return a(q), by which the prepared keys b(k) are multiplied; the queries themselves by default."""
+        return query
 
     def scores(self, query: Float[Tensor, "B Q Dq"], memory: Memory) -> Float[Tensor, "B Q K"]:
         return product_scores(self.project_query(query), memory.key, self.scale)
@@ -75,9 +74,6 @@ class Dot(ProductBase):
 
     supports_fused = True
     equal_widths = True
-
-    def project_query(self, query: Float[Tensor, "B Q Dq"]) -> Float[Tensor, "B Q Dq"]:
-        return query
 
 
 class ScaledDot(Dot):
