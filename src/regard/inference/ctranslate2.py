@@ -39,6 +39,10 @@ SUPPORTED = {
     "positions": ("sinusoidal", "rotary"),
 }
 
+_SETTINGS: dict[type, str] = {nn.LayerNorm: "layer", nn.RMSNorm: "rms", PreNorm: "pre", PostNorm: "post"}
+_SETTINGS |= {nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "silu"}
+_SETTINGS |= {SinusoidalPositions: "sinusoidal", NoPositions: "rotary", LearnedPositions: "learned"}
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -85,7 +89,7 @@ def read_parts(model: TransformerTranslator) -> Parts:
     places += [(model.target_positions, layer.self_attention) for layer in _layers(model.decoder)]
     across = {_unusual(layer.cross_attention, positions=type(None)) for layer in _layers(model.decoder)} - {""}
     return Parts(
-        norm=_only(_setting(residual.norm, {nn.LayerNorm: "layer", nn.RMSNorm: "rms"}) for residual in residuals),
+        norm=_only(_setting(residual.norm) for residual in residuals),
         norm_order=_only(_order(residual) for residual in residuals),
         feed_forward=_only(_forward(layer.feed_forward) for layer in layers),
         positions=_only({_positions(*place) for place in places} | across),
@@ -121,30 +125,26 @@ def _only(names: Iterable[str]) -> str:
     return " and ".join(sorted(set(names)))
 
 
-def _setting(part: nn.Module, names: Mapping[type, str]) -> str:
-    return names.get(type(part), type(part).__name__)
+def _setting(part: nn.Module) -> str:
+    """Return the setting that gives this part, or the name of its class."""
+    return _SETTINGS.get(type(part), type(part).__name__)
 
 
 def _order(residual: Residual) -> str:
-    scaled = isinstance(residual, PostNorm) and residual.scale != 1
-    return "deep" if scaled else _setting(residual, {PreNorm: "pre", PostNorm: "post"})
+    return "deep" if isinstance(residual, PostNorm) and residual.scale != 1 else _setting(residual)
 
 
 def _forward(part: nn.Module) -> str:
-    if isinstance(part, GatedFeedForward):
-        return {"silu": "swiglu"}.get(name := _activation(part), f"gated {name}")
-    return _activation(part) if isinstance(part, FeedForward) else type(part).__name__
-
-
-def _activation(part: FeedForward | GatedFeedForward) -> str:
-    exact = isinstance(part.activation, nn.GELU) and part.activation.approximate == "none"
-    return "gelu" if exact else _setting(part.activation, {nn.ReLU: "relu", nn.SiLU: "silu"})
+    if not isinstance(part, FeedForward | GatedFeedForward):
+        return type(part).__name__
+    approximate = getattr(part.activation, "approximate", "none") != "none"
+    name = "GELU" if approximate else _setting(part.activation)
+    return name if isinstance(part, FeedForward) else "swiglu" if name == "silu" else f"gated {name}"
 
 
 def _positions(table: nn.Module, attention: nn.Module) -> str:
     """Return the name of the positions, or a description of the self-attention if CTranslate2 lacks it."""
-    forms = {SinusoidalPositions: "sinusoidal", NoPositions: "rotary", LearnedPositions: "learned"}
-    name = _setting(table, forms)
+    name = _setting(table)
     return _unusual(attention, positions=Rotary if name == "rotary" else type(None)) or name
 
 

@@ -3,7 +3,6 @@
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.transformer import TransformerDecoder
 from regard.models.transformer.model import TransformerModel, TransformerState
@@ -44,10 +43,7 @@ class TransformerLanguageModel(TransformerModel):
             ConfigError: If widths differ.
         """
         super().__init__()
-        widths = {"embedding": embedding.embedding_dim, "decoder": decoder.size, "output": output.in_features}
-        if len(set(widths.values())) > 1:
-            shown = ", ".join(f"{name} {width}" for name, width in widths.items())
-            raise ConfigError(f"TransformerLanguageModel: all parts must have the same width, got {shown}")
+        self.check_widths(embedding=embedding.embedding_dim, decoder=decoder.size, output=output.in_features)
         self.embedding, self.positions, self.decoder, self.output = embedding, positions, decoder, output
         self.embedding_dropout = Dropout(embedding_dropout)
         self.scale = decoder.size**0.5

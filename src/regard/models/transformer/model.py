@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.base import Memory
+from regard.errors import ConfigError
 from regard.layers.cache import DecoderCache
 from regard.layers.transformer import TransformerDecoder
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
@@ -50,6 +51,12 @@ class TransformerModel(Seq2Seq[TransformerState]):
 
     feeds_back = False
     decoder: TransformerDecoder
+
+    def check_widths(self, **widths: int) -> None:
+        """Raise an error if the parts of the model differ in width."""
+        if len(set(widths.values())) > 1:
+            shown = ", ".join(f"{name} {width}" for name, width in widths.items())
+            raise ConfigError(f"{type(self).__name__}: all parts must have the same width, got {shown}")
 
     def decode(
         self,

@@ -65,16 +65,8 @@ class TransformerTranslator(TransformerModel):
             ConfigError: If widths differ, or there is no such layer or head.
         """
         super().__init__()
-        widths = {
-            "source_embedding": source_embedding.embedding_dim,
-            "target_embedding": target_embedding.embedding_dim,
-            "encoder": encoder.size,
-            "decoder": decoder.size,
-            "output": output.in_features,
-        }
-        if len(set(widths.values())) > 1:
-            shown = ", ".join(f"{name} {width}" for name, width in widths.items())
-            raise ConfigError(f"TransformerTranslator: all parts must have the same width, got {shown}")
+        embeddings = {"source_embedding": source_embedding.embedding_dim, "target_embedding": target_embedding.embedding_dim}
+        self.check_widths(**embeddings, encoder=encoder.size, decoder=decoder.size, output=output.in_features)
         layers = len(decoder.layers)
         across = [layer.cross_attention for layer in decoder.layers]
         alignment = max(0, layers - 2) if alignment_layer is None else alignment_layer
