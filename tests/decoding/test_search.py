@@ -337,6 +337,15 @@ def test_wrong_requests(tiny, sources, options, message):
         beam_search(tiny(), *sources, **options)
 
 
+def test_force_takes_the_settings_of_a_search(tiny, sources):
+    model, (source, mask) = tiny(seed=2), sources
+    targets = [[4, 5]] * len(source)
+    for setting in ({"length_penalty": 0.5}, {"length_reward": 1.5}):
+        one = forced(model, source, mask, targets, decoding=DecodingConfig(**setting))
+        other = forced(model, source, mask, targets, **setting)
+        assert [h.score for h in one] == [h.score for h in other] != [h.score for h in forced(model, source, mask, targets)]
+
+
 def test_force_refuses_a_target_without_symbols(tiny, sources):
     source, mask = sources
     with pytest.raises(RequestError, match="force: target 2 has no symbols"):
