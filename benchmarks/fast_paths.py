@@ -25,7 +25,7 @@ from regard.attention.heads.gated_delta import delta_step
 from regard.attention.heads.linear import add_key, scan_chunks
 from regard.attention.ordered.monotonic import plain_alignments
 from regard.attention.scores.additive import additive_scores, plain_additive_scores
-from regard.layers.scoring import build_score_tape
+from regard.layers.loop_scores import build_score_tape
 
 Forms = tuple[str, Callable[[], object], Callable[[], object]]
 """Name of a measurement, the path that would run without the fast path, and the fast path."""

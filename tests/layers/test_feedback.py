@@ -17,8 +17,8 @@ from regard.config import (
     RecurrentConfig,
     SumConcatConfig,
 )
-from regard.layers import scoring
-from regard.layers.scoring import AdditiveTape, find_loop_score
+from regard.layers import loop_scores
+from regard.layers.loop_scores import AdditiveTape, find_loop_score
 from regard.models.build import build_translator
 from regard.models.recurrent.decoder import RecurrentDecoder
 
@@ -63,7 +63,7 @@ def build(attention, cell: str, order: str):
 @pytest.mark.parametrize("kept", [True, False])
 def test_equals_the_steps(order: str, cell: str, score: str, kept: bool, monkeypatch) -> None:
     if not kept:
-        monkeypatch.setattr(scoring, "KEPT_ELEMENTS", 0)
+        monkeypatch.setattr(loop_scores, "KEPT_ELEMENTS", 0)
     model = build(SCORES[score], cell, order)
     assert find_loop_score(model.decoder.attention, CPU) is not None
     fast = gradients(model, model.decoder.decode)

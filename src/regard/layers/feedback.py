@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.layers.cells import LSTMTape, StateMap, build_tape, tanh_
-from regard.layers.scoring import build_score_tape
+from regard.layers.loop_scores import build_score_tape
 
 
 class FeedbackInputs(NamedTuple):

@@ -14,9 +14,9 @@ from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, is_exactly, is_plain
 from regard.config import DecoderConfig
 from regard.layers.feedback import FeedbackInputs, attend_first, cell_first
+from regard.layers.loop_scores import find_loop_score
 from regard.layers.readout import AttentionalReadout, Readout
 from regard.layers.recurrent import RecurrentLayer, compute_dtype
-from regard.layers.scoring import find_loop_score
 from regard.reweight import for_steps, per_hypothesis
 
 
