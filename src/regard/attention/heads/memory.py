@@ -56,7 +56,10 @@ class HeadMemory(Memory):
             raise RequestError("MultiHead got key_positions in some steps only; give them in all calls of prepare or in none")
         mask = None if self.key_mask is None and later.key_mask is None else torch.cat([self.exists, later.exists], 1)
         key, value = torch.cat([self.key, later.key], 2), torch.cat([self.value, later.value], 2)
-        positions, gates = _joined(self.positions, later.positions, 1), _joined(self.gates, later.gates, 2)
+        positions = (
+            None if self.positions is None or later.positions is None else torch.cat([self.positions, later.positions], 1)
+        )
+        gates = None if self.gates is None or later.gates is None else torch.cat([self.gates, later.gates], 2)
         return HeadMemory(key, value, mask, positions, gates, dropped=self.dropped)
 
     def contiguous(self) -> "HeadMemory":
@@ -82,7 +85,3 @@ class HeadMemory(Memory):
         key = torch.cat([self.key, *(key.to(self.key).expand(rows, -1, -1, -1) for key, _ in pairs)], 2)
         value = torch.cat([self.value, *(value.to(self.value).expand(rows, -1, -1, -1) for _, value in pairs)], 2)
         return HeadMemory(key, value)
-
-
-def _joined(first: Tensor | None, later: Tensor | None, axis: int) -> Tensor | None:
-    return None if first is None or later is None else torch.cat([first, later], axis)
