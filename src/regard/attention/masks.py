@@ -23,12 +23,10 @@ from regard.shapes import check_shape
 
 
 class Masks(NamedTuple):
-    """The masks and the bias of a call, resolved once.
+    """The masks and the bias of a call, resolved once."""
 
-    A softmax of a row without an allowed key would be 0/0. Therefore, `mask` opens such a row to all keys, and `empty` marks
-    it, so that `zero_rows` can set its weights and its context to zero. No normalizer and no kernel meets an empty row.
-    """
-
+    # A softmax of a row without an allowed key would be 0/0. Therefore, `mask` opens such a row to all keys, and `empty` marks
+    # it, so that `zero_rows` can set its weights and its context to zero. No normalizer and no kernel meets an empty row.
     mask: Bool[Tensor, "..."] | Float[Tensor, "..."] | None = None
     """True where a query may attend to a key, and everywhere in empty rows; or numbers, 0 there and −∞ elsewhere. It broadcasts
     to the scores; None for no mask.
@@ -61,12 +59,10 @@ NO_MASKS = Masks()
 
 
 class KeyMask(NamedTuple):
-    """A key mask resolved for attention with heads; the layers of a stack share one, and so do the steps of a decoder.
+    """A key mask resolved for attention with heads; the layers of a stack share one, and so do the steps of a decoder."""
 
-    The layers of a stack need not know rows without keys, which are sentences without tokens: a query of such a row attends to
-    all of its places, and nothing reads the result.
-    """
-
+    # The layers of a stack need not know rows without keys, which are sentences without tokens: a query of such a row attends
+    # to all of its places, and nothing reads the result.
     exists: Bool[Tensor, "B K"]
     """True where a key exists."""
     hidden: Float[Tensor, "B 1 1 K"]
@@ -163,12 +159,10 @@ def hide(
 
 
 def fused_mask(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Return the `attn_mask` of `scaled_dot_product_attention`: the mask, or the bias with −∞ where the mask is False.
-
-    The bias is converted to `dtype`. Numbers too low for this type become its lowest finite number.
-    """
+    """Return the `attn_mask` of `scaled_dot_product_attention`: the mask, or the bias with −∞ where the mask is False."""
     if bias is None:
         return mask if mask is None or mask.dtype == torch.bool else mask.to(dtype)
+    # A number too low for the type becomes its lowest finite number, because −∞ would hide the key.
     bias = bias.to(torch.promote_types(bias.dtype, dtype)).clamp(min=torch.finfo(dtype).min).to(dtype)
     if mask is None:
         return bias
@@ -347,14 +341,9 @@ def _check_key_mask(mask: Tensor, batch: int, keys: int) -> None:
 
 
 def _with_axes_of_scores(name: str, tensor: Tensor, batch: int, queries: int, keys: int, heads: int | None) -> Tensor:
-    """Return a mask or a bias with axes that broadcast to the scores, (B,Q,K) or (B,H,Q,K).
-
-    The size of the axis K must be K. If it could be 1, then a mask that covers only the new key of a decoding step, without the
-    cached keys, would be broadcast to all keys without an error.
-
-    Raises:
-        ShapeError: If the type is wrong, or a size is neither 1 nor that of the scores.
-    """
+    """Return a mask or a bias with axes that broadcast to the scores, (B,Q,K) or (B,H,Q,K)."""
+    # The size of the axis K must be K. If it could be 1, then a mask that covers only the new key of a decoding step, without
+    # the cached keys, would be broadcast to all keys without an error.
     full = {"(Q, K)": (queries, keys), "(B, Q, K)": (batch, queries, keys), "(B, H, Q, K)": (batch, heads or 1, queries, keys)}
     shape, is_bias = tuple(tensor.shape), name == "score_bias"
     sizes = list(full.values())[len(shape) - 2] if 2 <= len(shape) <= 4 else ()

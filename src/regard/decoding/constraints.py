@@ -75,22 +75,18 @@ class _Phrases:
         return (met * self.lengths[:, None]).sum(-1)
 
     def next_words(self, now: _Progress) -> Int[Tensor, "B N C"]:
-        """Return, for each hypothesis and phrase, the word that continues or begins the phrase.
-
-        It is padding for phrases that are complete, and for all but one of several equal phrases.
-        """
+        """Return, for each hypothesis and phrase, the word that continues or begins it; padding for a complete phrase."""
         within = self._within(now)
         # Hypotheses whose log probability is NaN or −∞ may have a position beyond the last word.
         place = (within * now.position[..., None]).clamp(max=self.words.shape[-1] - 1)[..., None]
         words = self.words[:, None].expand(-1, now.met.shape[1], -1, -1).gather(3, place)[..., 0]
+        # Of several equal phrases, the first that is missing comes next; the others get padding.
         earlier = (self.before[:, None] & ~now.met[:, :, None]).any(-1)
         return words.masked_fill(now.met | (earlier & ~within), PAD)
 
     def broken(self, now: _Progress, words: Int[Tensor, "B N K"]) -> Int[Tensor, "B N K"]:
-        """Return the number of words of the unfinished phrase after a word that does not continue it.
-
-        It is 1 if this word is the first word of the phrase, so that the phrase begins again; else 0.
-        """
+        """Return the number of words of the unfinished phrase after a word that does not continue it."""
+        # 1 if this word is the first word of the phrase, so that the phrase begins again; else 0.
         first = self.words[:, None, :, 0].expand_as(now.met).gather(2, now.phrase[..., None])
         return ((words == first) & (now.position[..., None] > 0)).long()
 
@@ -138,11 +134,7 @@ class Constrained(Chooser):
         self._phrases, self._now = self._phrases.keep(kept), self._now.keep(kept)
 
     def _candidates(self, step: Step) -> tuple[Int[Tensor, "B N K"], Float[Tensor, "B N K"]]:
-        """Return for each hypothesis the most probable words, then words that continue phrases, then the end symbol.
-
-        The second result is their log probabilities. If one of the most probable words occurs again among the other words, its
-        first occurrence has log probability −∞, so that it is not chosen twice.
-        """
+        """Return the most probable words, those that continue phrases and the end symbol, and their log probabilities."""
         log_probabilities = step.log_probabilities
         values, words = log_probabilities.topk(min(self.width + 1, log_probabilities.shape[-1]), -1)
         extra = self._phrases.next_words(self._now)
@@ -150,6 +142,7 @@ class Constrained(Chooser):
             extra = extra.masked_fill((step.forced == UNKNOWN)[:, None, None], PAD)
         # The end symbol is always a candidate, because a beam without it could not finish.
         extra = torch.cat((extra, extra.new_full((*extra.shape[:2], 1), END)), -1)
+        # A probable word that occurs again among the others is hidden here, so that it is not chosen twice.
         values = values.masked_fill((words[..., None] == extra[:, :, None]).any(-1), -torch.inf)
         return torch.cat((words, extra), -1), torch.cat((values, log_probabilities.gather(-1, extra)), -1)
 

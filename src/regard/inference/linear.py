@@ -29,8 +29,6 @@ _BLOCK_ROWS = 128
 class PackedLinear(nn.Module):
     """x Wᵀ + b, with the product in the dtype of the packed weight; on a CPU, the result is in float32 at least.
 
-    It is called without the hooks of modules, because a step has many small maps.
-
     Args:
         weight: W, in the dtype of the products.
         bias: b, in the same dtype.
@@ -58,6 +56,7 @@ class PackedLinear(nn.Module):
             product_bias=product_bias,
         )
 
+    # Called without the hooks of modules, because a step has many small maps.
     def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
         """Apply the map."""
         if x.dtype != self.dtype:  # a conversion or a slice that changes nothing costs as much as a small product

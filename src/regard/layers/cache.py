@@ -100,11 +100,9 @@ class PooledCache(DecoderCache):
         return PooledCache(pool, self.places[rows], self.size, [self.size])
 
     def extended(self, count: int) -> "PooledCache":
-        """Return a cache with places for the new words.
-
-        The first of several caches that continue this one uses the free places. The next ones find them taken, and copy the
-        pool first. So no cache changes what another one reads.
-        """
+        """Return a cache with places for the new words."""
+        # The first of several caches that continue this one uses the free places. The next ones find them taken, and copy the
+        # pool first. So no cache changes what another one reads.
         size, pool, used = self.size + count, self.pool, self.used
         if size > pool.shape[4] or used[0] > self.size:
             pool = pool.new_empty(*pool.shape[:4], size + max(size, _SPARE * count), pool.shape[5])

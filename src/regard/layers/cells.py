@@ -63,12 +63,10 @@ class StateMap:
         self.bias = bias.detach().to(dtype)
 
     def input_bias(self) -> Tensor:
-        """Return the bias that can be added to `x_gates` before the steps.
-
-        In a GRU, zeros replace the bias of h_n, because the reset gate r multiplies h_n.
-        """
+        """Return the bias that can be added to `x_gates` before the steps."""
         if not self.is_gru:
             return self.bias
+        # Zeros replace the bias of h_n, because the reset gate r multiplies h_n.
         return torch.cat((self.bias[: 2 * self.width], self.bias.new_zeros(self.width)))
 
     def forward(self, x_gates: Tensor, state: Tensor, slots: Tensor) -> None:
@@ -125,10 +123,7 @@ class GRUTape:
         torch.lerp(candidate, self.state[step], update, out=self.state[step + 1])
 
     def backward(self, step: int, d_state: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradient of the slots, and the part of the gradient of `state[step]` that does not pass through the slots.
-
-        That part comes from z ⊙ h in the formula. `d_state` is the gradient of `state[step + 1]`.
-        """
+        """Return the gradients of the slots and, through z ⊙ h alone, of `state[step]`, from that of `state[step + 1]`."""
         width, kept = self.width, self.slots[step]
         reset, update, candidate, recurrent = kept.split(width, dim=1)
         d_slots = torch.empty_like(kept)

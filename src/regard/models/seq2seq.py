@@ -174,11 +174,9 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     def draft(
         self, target_in: Int[Tensor, "B T"], state: State, use_gold: Bool[Tensor, "B T"], reweight: ReweightBySite | None
     ) -> Int[Tensor, "B T"]:
-        """Return the words to feed: at each position, the gold word or the model's best word of the previous step.
-
-        No gradient flows through the choice of words, so all words are chosen first, without dropout. The result is then used
-        like any known target (scheduled sampling). The arguments are those of `decode`.
-        """
+        """Return the words to feed: at each position, the gold word or the model's best word of the previous step."""
+        # No gradient flows through the choice of words, so all words are chosen first, without dropout. The result is then used
+        # like any known target (scheduled sampling).
         fed, rows = target_in.clone(), torch.arange(len(target_in), device=target_in.device)
         if fed.device.type == "cpu":  # sentences with only gold words are skipped; other devices would wait for their number
             rows = (~use_gold[:, 1:]).any(dim=1).nonzero()[:, 0]

@@ -52,7 +52,7 @@ class CountedClassifier(NeuralClassifier):
     Σ_s e_s = Σ_s weight_s (e_s/|e_s|) Σ_j |e_j|. So the weight of a word is its share of all evidence, for any label.
 
     N-grams are hashed into the buckets of T. Each bucket belongs to one n-gram; the other n-grams that fall into it have
-    no evidence. (If n-grams shared buckets, with as many buckets as n-grams, the accuracy would be one percentage point lower.)
+    no evidence.
 
     Shapes: T (V + buckets, C), b (C,).
 
@@ -158,6 +158,7 @@ class CountedClassifier(NeuralClassifier):
 
     def _give_out_buckets(self, examples: Sequence[Example]) -> None:
         """Assign free buckets to the n-grams of the training texts, the most frequent first. Other n-grams have no evidence."""
+        # If n-grams shared buckets, with as many buckets as n-grams, the accuracy would be one percentage point lower.
         texts = (tokens.masked_fill(~mask, PAD) for tokens, mask, _ in examples)
         found = [hashes[whole] for tokens in texts for hashes, whole in hashed_ngrams(tokens, self.max_ngram)]
         if not found:

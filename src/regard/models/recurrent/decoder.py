@@ -189,10 +189,8 @@ class RecurrentDecoder(nn.Module, ABC):
         return real[..., None].expand(-1, -1, memory.value.shape[-2])
 
     def _loop(self, state: RecurrentState, reweight: Reweight | None) -> Callable[[Tensor, Tensor], FeedbackInputs] | None:
-        """Return a function of embeddings and values that builds the inputs of a loop of `regard.layers.feedback`.
-
-        The loops have one layer, replace no weights, and know only some scores; for others, the result is None.
-        """
+        """Return a function of embeddings and values that builds the inputs of a loop of `regard.layers.feedback`, or None."""
+        # The loops have one layer, replace no weights, and know only some scores.
         scores = None if len(self.layers) > 1 or reweight is not None else find_loop_score(self.attention, state.hidden.device)
         if scores is None:
             return None
