@@ -273,14 +273,15 @@ MEASURED = Faithfulness(
             "The words with the most attention are those that this model's predictions depend on. Deleting them (the top 1 to ",
         ),
         ({}, "(the top 1 to 50% of a text's words, mean of 5 shares) lowers the probability of the predicted label by 0.30; "),
-        ({}, "by 0.30; deleting as many random words, by 0.10; deleting words in the best order found (by leaving out one "),
-        ({}, "(by leaving out one word at a time), by 0.40. In 80% of all word pairs, the word with more attention also "),
+        ({}, "by 0.30; deleting as many random words, by 0.10; words in the best order found (leaving out one "),
+        ({}, "(leaving out one word at a time), by 0.40: attention goes 67% of the way. In "),
         (
             {},
-            "also matters more when left out (50% is chance). With equal weights on all words, 15% of the ",
+            "goes 67% of the way. In 80% of word pairs, the word with more attention also matters more when left "
+            "out (50% is chance). With equal weights on all words, 15% of the ",
         ),
         ({}, "15% of the predictions change (accuracy from 80.0% to 70.0%)."),
-        ({"comprehensiveness": erasure(0.2, 0.1, 0.4, 0.001)}, "are among those that this model's predictions depend on. Del"),
+        ({"comprehensiveness": erasure(0.2, 0.1, 0.4, 0.001)}, "are partly those that this model's predictions depend on. Del"),
         ({"comprehensiveness": erasure(0.12, 0.1, 0.4, 0.001)}, "matter only a little more to this model than random ones. D"),
         ({"sufficiency": erasure(0.2, 0.2, 0.0, 0.5)}, "depend on, but they are not enough for the predictions. Deleting"),
         (
@@ -302,7 +303,7 @@ MEASURED = Faithfulness(
         ),
         ({"comprehensiveness": erasure(0.05, 0.1, 0.4, 0.001)}, "the words with the most attention matter less than random"),
         ({"comprehensiveness": erasure(-0.001, 0.0, 0.4, 0.5)}, "lowers the probability of the predicted label by 0.00; "),
-        ({"leave_one_out": Spread(math.nan, math.nan, 0)}, "one word at a time), by 0.40. With equal weights"),
+        ({"leave_one_out": Spread(math.nan, math.nan, 0)}, "attention goes 67% of the way. With equal weights"),
         (
             {"uniform_changed": 0.012},
             "With equal weights on all words, 1% of the predictions change: the weights decide little.",

@@ -169,3 +169,35 @@ def test_score(models, capsys, tmp_path):
     assert [(one["line"], one["target"], one["tokens"]) for one in found] == [(1, TARGETS[0], 6), (3, TARGETS[1], 7)]
     assert sum(found[0]["token_log_probabilities"]) == pytest.approx(found[0]["log_probability"], abs=1e-4)
     assert found[0]["log_probability"] == pytest.approx(truth[0].log_probability, abs=1e-5)
+
+
+def test_words_that_are_not_in_the_vocabulary_are_named(models, tmp_path, capsys):
+    assert regard.load(models[0]).unknown_words(["a quokka stops .", *TEXTS, "a zyx , a quokka ."]) == ["quokka", "zyx", ","]
+    file = tmp_path / "lines.txt"
+    file.write_text("\n".join([*TEXTS, "a quokka stops .", "a zyx stops ."]))
+    for arguments in (["a quokka stops .", "a zyx stops ."], ["--input", str(file)]):
+        assert main(["translate", models[0], *arguments]) == 0
+        assert capsys.readouterr().err == "regard: not in the vocabulary: quokka, zyx\n"
+    assert main(["translate", models[0], TEXTS[0]]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_tables_in_and_out(models, tmp_path, capsys):
+    table, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    table.write_text(f"id,source\n1,{TEXTS[0]}\n2,{TEXTS[1]}\n")
+    plain = run(capsys, models[0], *TEXTS[:2])
+    assert run(capsys, models[0], "--input", str(table), "--output", str(out)) == []
+    assert out.read_text().splitlines() == [
+        "id,source,translation",
+        *(f"{n},{a},{b}" for n, a, b in zip("12", TEXTS, plain, strict=False)),
+    ]
+    assert [json.loads(line)["text"] for line in run(capsys, models[0], "--input", str(table), "--json")] == plain
+    for arguments, message in (
+        (["--output", str(tmp_path / "out.tsv")], "expected the format of --input (csv)"),
+        (["--n-best", "2"], "a row of a table has one translation"),
+        (["--column", "texts"], "there is no column 'texts'"),
+    ):
+        assert main(["translate", models[0], "--input", str(table), *arguments]) == 2
+        assert message in capsys.readouterr().err
+    assert main(["translate", models[0], TEXTS[0], "--column", "a"]) == 2
+    assert "--column is for tables" in capsys.readouterr().err

@@ -56,7 +56,7 @@ def test_a_table_is_said_to_be_read_as_lines(tmp_path, capsys):
     assert capsys.readouterr().err == ""
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     with pytest.raises(
-        DataError, match=r"a.parquet is named like a Parquet file, expected a text file: write the column to a text file"
+        DataError, match=r"a.parquet is named like a Parquet file, expected a text file, or a table that ends in"
     ):
         read_lines(str(tmp_path / "a.parquet"), "classify")
 

@@ -70,12 +70,11 @@ def test_a_word_is_written_by_what_came_before_it(transformer, tmp_path):
     assert matrix[1].tolist() == [weights[0, 1, 1], 0]
 
 
-def test_a_file_that_cannot_be_written_leaves_the_translation(transformer, tmp_path, capsys):
+def test_a_file_that_cannot_be_written_is_named(transformer, tmp_path, capsys):
     assert look(transformer, "the cat", "--target", "die", "--to", tmp_path / "nowhere" / "map.html") == 2
     said = capsys.readouterr()
-    assert said.out.startswith("the cat\ndie")
+    assert said.out == ""
     assert "nowhere" in said.err
-    assert "written to" not in said.out
 
 
 @pytest.mark.slow
@@ -103,17 +102,20 @@ def test_what_cannot_be_shown(transformer, tmp_path, capsys):
 
 
 def test_special_tokens_and_no_captions_in_file_and_terminal(transformer, tmp_path, capsys):
-    arguments = (transformer, "the cat", "--target", "die", "--to", tmp_path / "map.svg")
-    assert look(*arguments) == 0
-    plain = capsys.readouterr().out
-    assert "Special tokens (</s>) are not drawn; they received" in plain
-    assert "are not drawn" in (tmp_path / "map.svg").read_text()
-    assert look(*arguments, "--special") == 0
-    assert "</s>" in capsys.readouterr().out
-    assert "Special tokens are drawn." in (tmp_path / "map.svg").read_text()
-    assert look(*arguments, "--no-caption") == 0
-    assert "Each row shows" not in capsys.readouterr().out
-    assert "Each row shows" not in (tmp_path / "map.svg").read_text()
+    typed, file = (transformer, "the cat", "--target", "die"), tmp_path / "map.svg"
+    for options, said in (
+        ([], "are not drawn; they"),
+        (["--special"], "Special tokens are drawn."),
+        (["--no-caption"], ""),
+    ):
+        assert look(*typed, *options) == 0
+        in_terminal = capsys.readouterr().out
+        assert look(*typed, *options, "--to", file) == 0
+        [line] = capsys.readouterr().out.splitlines()
+        assert line.startswith(f"written to {file}: the cat · die   (log probability -")
+        for text in (in_terminal, file.read_text()):
+            assert said in text
+            assert ("Each row shows" in text) == (options != ["--no-caption"])
 
 
 def test_options_of_pictures_need_one(transformer, capsys):

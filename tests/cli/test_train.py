@@ -84,8 +84,25 @@ def shown(name, text):
     return f"--{name}" in text or repeated
 
 
-def test_help_lists_every_setting(capsys):
+def test_help_shows_what_is_often_set_and_how_to_see_more(capsys):
     assert main(["train", "translation", "--help"]) == 0
+    short = capsys.readouterr().out
+    assert len(short.splitlines()) < 90
+    assert "--training.max_epochs  (default: 10; 1 or more)" in short
+    assert "--training.ema_decay" not in short
+    assert "(training, data, tokenizers, model, distillation, decoding)" in " ".join(short.split())
+    assert main(["train", "translation", "--help", "training"]) == 0
+    section = capsys.readouterr().out
+    assert "--training.ema_decay" in section
+    assert "with --training.schedule.kind cosine" in section
+    assert "--data.train" not in section
+    assert main(["train", "translation", "--help", "trainin"]) == 2
+    assert "--help names 'trainin', expected a section of settings (training, data, " in (error := capsys.readouterr().err)
+    assert "did you mean 'training'?" in error
+
+
+def test_help_lists_every_setting(capsys):
+    assert main(["train", "translation", "--help-all"]) == 0
     text = capsys.readouterr().out
     names = {name for name in setting_names(TranslationConfig) if not name.startswith("tokenizers.target.")}
     for name in names - {"model.kind", "task", "chosen"}:
@@ -96,7 +113,7 @@ def test_help_lists_every_setting(capsys):
 
 
 def test_help_of_classification_lists_every_setting(capsys):
-    assert main(["train", "classification", "--help"]) == 0
+    assert main(["train", "classification", "--help-all"]) == 0
     text = capsys.readouterr().out
     for name in set(setting_names(ClassificationConfig)) - {"task", "chosen"}:
         assert shown(name, text) or ".pooling." in name or name in ("model.bag.kind", "model.recurrent.kind"), name

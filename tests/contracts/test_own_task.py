@@ -165,7 +165,7 @@ def test_the_command_line_has_it(settings, run, tmp_path):
     code, out, err = run("train", "--help")
     assert code == 0, err
     assert "regard train tagging         train a tagger on tagged sentences (`regard train tagging --help`)" in out
-    code, out, err = run("train", "tagging", "--help")
+    code, out, err = run("train", "tagging", "--help-all")
     assert code == 0, err
     assert "a text file with one tagged sentence per line" in out
     assert "--model.num_heads  (default: 2; 1 or more)" in out
@@ -178,7 +178,7 @@ def test_the_command_line_has_it(settings, run, tmp_path):
     assert f'The model is in {folder}. Next:\n  regard look {folder} "a sentence"' in out
     code, out, err = run("look", folder, "the cat fish a dog", "--to", str(tmp_path / "map.json"))
     assert code == 0, err
-    assert out.startswith("the/DET cat/NOUN fish/VERB a/DET dog/NOUN\n")
+    assert out.endswith(": the/DET cat/NOUN fish/VERB a/DET dog/NOUN\n")
     assert regard.records.load_record(tmp_path / "map.json").matrix().shape == (5, 5)
     code, out, err = run("tag", folder, "the cat fish a dog", "--upper")
     assert (code, out) == (0, "the/DET cat/NOUN fish/VERB a/DET dog/NOUN\n"), err

@@ -83,7 +83,7 @@ def test_unknown_words_are_marked(browser, made):
     show(browser, made.page("recurrent"))
     type_text(browser, "The dog zzz qqq.")
     assert browser.texts(".bands .source.unknown text") == ["zzz", "qqq"]
-    assert "The model does not know: zzz, qqq." in browser.text(".note")
+    assert "Not in the vocabulary: zzz, qqq." in browser.text(".note")
 
 
 def test_mistakes_are_told_in_words(browser, made):

@@ -107,10 +107,18 @@ def test_pages_need_no_network(service):
     docs = service.client.get("/docs").text
     for expected in ("/v1/translate", "/v1/generate", "no_repeat_ngrams", "at most 64", "5,000 characters"):
         assert expected in docs
+    assert "<script" not in docs
     for page in (home.text, docs):
-        assert "<script" not in page
         assert "src=" not in page
         assert "https://" not in page
+
+
+def test_the_reference_describes_every_field_and_names_its_own_address(service):
+    docs = service.client.get("/docs", headers={"host": "127.0.0.1:9123"}).text
+    assert "http://127.0.0.1:9123/v1/translate</pre>" in docs
+    assert "<td>translations[].alternatives</td><td>list of object</td><td>The other translations of `n_best`" in docs
+    assert "<td>generations[][].num_tokens</td><td>integer</td><td>Number of tokens that were added.</td>" in docs
+    assert "<td></td></tr>" not in docs
 
 
 def test_openapi_describes_the_limits(service):

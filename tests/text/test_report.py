@@ -84,7 +84,7 @@ def test_labels_that_differ_in_case_get_a_warning():
     assert "4 texts to train on, none held out to validate on\n" in report.render()
     assert (
         "warning: the labels 'Bad' and 'bad' differ only in upper and lower case, and are learned as different labels; if they "
-        "mean the same, write them the same in the file\n" in report.render()
+        "mean the same, set data.fold_case to true\n" in report.render()
     )
     report.train_counts.pop("Bad")
     assert "warning" not in report.render()

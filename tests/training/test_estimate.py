@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from tiny import TinyTranslator
 
-from regard.training import fit
-from regard.training.progress import Reporter, describe_time
+from regard.training import fit, progress
+from regard.training.progress import Reporter, SeveralRuns, describe_time
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,18 @@ def test_a_limit_of_the_time_counts():
 def test_a_run_that_is_over_at_once_has_no_estimate(config, change, capsys):
     fit(change(config, max_epochs=1), model=TinyTranslator)
     assert "training takes" not in capsys.readouterr().err
+
+
+def test_several_runs_say_the_time_of_all_and_then_the_time_left(monkeypatch):
+    clock, said = [0.0], []
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    times, run = SeveralRuns(said.append, 4, further=1.0, every=60.0), run_of()
+    for _ in range(2):
+        for run.progress.step in range(100, 1001, 100):
+            clock[0] += 6.0
+            times.after_update(run)
+        times.end(run)
+    assert said == [
+        "  all 4 models and the training of the final model take about 5 minutes",
+        "  model 2 of 4, 22% of the whole, 3:54 left",
+    ]

@@ -104,11 +104,11 @@ def test_a_classification_in_colour_has_its_words_on_colours():
     assert "(0.50)" not in text
 
 
-def test_no_color_is_respected_and_the_words_that_count_are_underlined(monkeypatch):
+def test_no_color_is_respected_and_the_words_that_count_are_bold(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     text = shown(classified(["a", "gripping"], [0.0, 0.5]), colours="truecolor")
     assert "48;2" not in text
-    assert "\x1b[1;4mgripping\x1b[0m(0.50)" in text
+    assert "\x1b[1mgripping\x1b[0m(0.50)" in text
     plain = shown(record([[1.0]], ["a"], ["x"]), colours="truecolor")
     assert "100█" in plain
 

@@ -33,7 +33,7 @@ def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[st
     named = name_format(path)
     if named == "parquet":
         raise DataError(
-            f"{path} is named like a Parquet file, expected a text file: write the column to a text file with one text per line"
+            f"{path} is named like a Parquet file, expected a text file, or a table that ends in .csv, .tsv or .jsonl"
         )
     if named:
         show(

@@ -39,24 +39,23 @@ def main(arguments: Sequence[str]) -> None:
     [found] = operation.run(model, [Text(options.sentence)])
     record, site = record_of(found.record, "look"), found.site
 
-    try:
-        if options.to:  # before printing, because printing fails if a pipe such as `| head -1` is closed
-            family = options.heads or (site and site.partition(".")[0])
-            pictured = family and Path(options.to).suffix.lower() in DRAWINGS
-            # A picture has room for one kind of heads; pages and data contain all sites.
-            drawn = f"{family}.*" if pictured else None
-            record.save(options.to, site=drawn, **{name: getattr(options, name) for name in PICTURE_OPTIONS})
-    finally:
-        from regard.console import SafeConsole
-        from regard.viz import terminal
-
-        shown = {"site": site, "special": options.special, "caption": options.caption}
-        show(f"{found.headline}\n")
-        terminal.render(record.in_units(options.units), SafeConsole(), **shown)
-        if site is not None and options.caption:
-            show("Add --to FILE to draw all layers and heads.")
     if options.to:
-        show(f"written to {options.to}")
+        family = options.heads or (site and site.partition(".")[0])
+        pictured = family and Path(options.to).suffix.lower() in DRAWINGS
+        # A picture has room for one kind of heads; pages and data contain all sites.
+        drawn = f"{family}.*" if pictured else None
+        record.save(options.to, site=drawn, **{name: getattr(options, name) for name in PICTURE_OPTIONS})
+        label = [record.target_text] if record.is_classification else []
+        show(f"written to {options.to}: {' · '.join([*found.headline.splitlines(), *label])}")
+        return
+    from regard.console import SafeConsole
+    from regard.viz import terminal
+
+    show(f"{found.headline}\n")
+    shown = {"site": site, "special": options.special, "caption": options.caption}
+    terminal.render(record.in_units(options.units), SafeConsole(), **shown)
+    if site is not None and options.caption:
+        show("Add --to FILE to draw all layers and heads.")
 
 
 def _parser() -> tuple[Parser, TaskOptions]:
@@ -75,7 +74,9 @@ def _parser() -> tuple[Parser, TaskOptions]:
     add_model_argument(parser)
     parser.add_argument("sentence", metavar="SENTENCE", help="sentence to translate, to label, or to read")
     own = TaskOptions(parser, "look", "attention", without=("sites", "max_length"))
-    parser.add_argument("--to", metavar="FILE", help=f"also write the attention to a file ({' '.join(PICTURES)})")
+    parser.add_argument(
+        "--to", metavar="FILE", help=f"write the attention to a file, instead of printing it ({' '.join(PICTURES)})"
+    )
     parser.add_argument(
         "--heads",
         metavar="NAME",

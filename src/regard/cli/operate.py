@@ -5,9 +5,9 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from regard.cli import files
 from regard.cli.lines import add_output_option, output_file, read_lines, typed_lines
@@ -25,9 +25,16 @@ from regard.cli.options import (
     load_for,
     record_of,
 )
+from regard.cli.tables import Table, is_table
 from regard.errors import RequestError
+from regard.plurals import counted
 from regard.task import AttentionOperation, Operation, Text, TextOperation, all_tasks
 from regard.terminal import show
+from regard.text.opening import check_file
+from regard.text.rows import name_format
+from regard.viz.labels import label
+
+_MOST_UNKNOWN = 8
 
 
 def find_operations() -> dict[str, tuple[str, type[Operation]]]:
@@ -57,24 +64,90 @@ def _operate_per_text(task: str, kind: type[TextOperation], arguments: Sequence[
         parser.error(f"{kind.text}s and --input are both given; give only one of the two")
     operation = create(kind, options, kind.options().keys() - kind.service_only)
     _check_picture(kind, options)
-    lines = _read(kind, options)  # a missing file is found before the model is loaded
+    tabular = _is_tabular(kind, options)
+    lines = () if tabular else _read(kind, options)  # a missing file is found before the model is loaded
     with output_file(options.output, name) as file:
         model = load_for(task, options, name)
-        number = cut = 0
-        for block in lines:
-            # The number of a text seeds its samples, so it counts over all blocks.
-            texts = [Text(line, place) for place, line in enumerate(block, number)]
-            recorded = None if kind.picture and (options.json or options.heatmap) else ()
-            for result in operation.run(model, texts, record=recorded, progress=kind.streams and len(texts) > 1):
-                number += 1
-                plain = operation.plain(result, getattr(options, "units", "auto")) if options.json else None
-                listed = plain if isinstance(plain, list) else [plain]
-                printed = [json.dumps(one, ensure_ascii=False) for one in listed] if options.json else []
-                show("\n".join(printed) or operation.render(result, number), file=file, flush=not options.input)
-                cut += operation.is_cut(result)
-                _draw(result, number, kind, options)
+        table = (
+            Table(options.input, operation.text_columns(model.config), options.column, operation.columns) if tabular else None
+        )
+        if table is not None:
+            from regard.tasks.requests import text_blocks
+
+            lines = text_blocks(table.texts(), kind.block)
+            if not options.json and (header := table.header()):
+                show(header, file=file)
+        _operate(operation, model, lines, table, file, options)
+
+
+def _is_tabular(kind: type[TextOperation], options: argparse.Namespace) -> bool:
+    """Return whether the input is a table to which results are added; check the names of the files and the options."""
+    path = options.input
+    tabular = bool(kind.columns and path and is_table(path))
+    if not tabular:
+        if getattr(options, "column", ""):
+            raise RequestError(f"{kind.name}: --column is for tables: name a .csv, .tsv or .jsonl file with --input")
+        return False
+    check_file(Path(path), "a table")
+    if not options.json and (named := name_format(options.output or "")) not in ("", name_format(path)):
+        raise RequestError(
+            f"{kind.name}: --output names '{options.output}' ({named}), expected the format of --input ({name_format(path)})"
+        )
+    return True
+
+
+def _operate(
+    operation: TextOperation,
+    model: Any,
+    lines: Iterable[list[str]],
+    table: Table | None,
+    file: TextIO,
+    options: argparse.Namespace,
+) -> None:
+    """Apply an operation to texts in groups, and print the results and remarks on them."""
+    kind = type(operation)
+    number = cut = 0
+    unknown: dict[str, None] = {}
+    for block in lines:
+        # The number of a text seeds its samples, so it counts over all blocks.
+        texts = [Text(line, place) for place, line in enumerate(block, number)]
+        unknown |= dict.fromkeys(model.unknown_words([one.text for one in texts]))
+        recorded = None if kind.picture and (options.json or options.heatmap) else ()
+        results = operation.run(model, texts, record=recorded, progress=kind.streams and len(texts) > 1)
+        for text, result in zip(texts, results, strict=True):
+            number += 1
+            if table is not None and not options.json:
+                show(table.render(text.text, operation.cells(result)), file=file)
+            else:
+                show(_printed(operation, result, number, options), file=file, flush=not options.input)
+            cut += operation.is_cut(result)
+            _draw(result, number, kind, options)
+        if table is not None:
+            table.forget()
+        if not options.input:  # a person who types texts reads the remark below each
+            _say_unknown(unknown)
+            unknown = {}
+    _say_unknown(unknown)
     if cut:
         show(f"regard: {operation.remark(model, cut)}", file=sys.stderr)
+
+
+def _printed(operation: TextOperation, result: Any, number: int, options: argparse.Namespace) -> str:
+    """Return a result as text, or as JSON with `--json`: one object, or one per line if the result is a list."""
+    if options.json:
+        plain = operation.plain(result, getattr(options, "units", "auto"))
+        listed = plain if isinstance(plain, list) else [plain]
+        if listed:
+            return "\n".join(json.dumps(one, ensure_ascii=False) for one in listed)
+    return operation.render(result, number)
+
+
+def _say_unknown(words: Collection[str]) -> None:
+    """Name the words that are not in the model's vocabulary, on standard error."""
+    if words:
+        shown = ", ".join(label(word, 24) for word in list(words)[:_MOST_UNKNOWN])
+        more = f" and {counted(len(words) - _MOST_UNKNOWN, 'other word')}" if len(words) > _MOST_UNKNOWN else ""
+        show(f"regard: not in the vocabulary: {shown}{more}", file=sys.stderr)
 
 
 def _check_picture(kind: type[TextOperation], options: argparse.Namespace) -> None:
@@ -115,8 +188,19 @@ def _parser(kind: type[TextOperation]) -> Parser:
     parser = Parser(kind.name, kind.help or str(kind.__doc__), kind.examples)
     add_model_argument(parser)
     parser.add_argument("texts", nargs="*", metavar=kind.text.upper(), help=f"{kind.text} to {kind.name}")
-    parser.add_argument("--input", metavar="FILE", help=f"text file with one {kind.text} per line; /dev/stdin for a pipe")
+    tables = ", or a table (.csv .tsv .jsonl), to which the results are added as columns" if kind.columns else ""
+    parser.add_argument(
+        "--input", metavar="FILE", help=f"text file with one {kind.text} per line{tables}; /dev/stdin for a pipe"
+    )
     add_output_option(parser)
+    if kind.columns:
+        parser.add_argument(
+            "--column",
+            metavar="NAME",
+            default="",
+            help=f"the table's column with the {kind.text}s, by name or number (default: that of the training data, or the "
+            "column with a usual name)",
+        )
     add_options(parser, kind, kind.options().keys() - kind.service_only)
     parser.add_argument("--json", action="store_true", help="print one JSON object per result")
     if kind.picture:
@@ -139,6 +223,8 @@ def _read(kind: type[TextOperation], options: argparse.Namespace) -> Iterable[li
 
     if options.texts:
         texts = [" ".join(text.split()) for text in options.texts] if kind.reads_stdin else options.texts
+        if kind.reads_stdin and not any(texts):
+            raise RequestError(f"{kind.name}: the {kind.text} is empty, so there is nothing to {kind.name}")
         return text_blocks(texts, kind.block)
     if options.input:
         return text_blocks(read_lines(options.input, kind.name, kept=kind.kept), kind.block)

@@ -65,6 +65,9 @@ class Parser(argparse.ArgumentParser):
             end = arguments.index("--")
             arguments = [*arguments[:end], *map(_Operand, arguments[end + 1 :])]
         parsed, unknown = self.parse_known_intermixed_args(arguments)
+        for action in self._actions:
+            if action.metavar in _NAMES and action.option_strings and getattr(parsed, action.dest) == "":
+                self.error(f"{action.option_strings[0]} is empty, expected the name of {_NAMES[action.metavar]}")
         if unknown:
             options = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
             name = unknown[0].partition("=")[0]
@@ -121,6 +124,7 @@ def add_ensemble_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_NAMES: dict[Any, str] = {"FILE": "a file", "DIR": "a folder", "FOLDER": "a folder"}
 _METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
 
 

@@ -2,12 +2,12 @@
 
 import shutil
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.cli.habits import find_habit
 from regard.cli.options import Parser, model_folder
@@ -19,11 +19,23 @@ from regard.processes.ranks import read_ranks
 from regard.task import Files, all_tasks, find_task
 from regard.terminal import show
 
+if TYPE_CHECKING:
+    from regard.config.describe import Setting
+
 _NOTE = """\
-Every setting below can be an option (--training.max_epochs 5) or a line of a YAML file for --config. The command line
+Every setting can be an option (--training.max_epochs 5) or a line of a YAML file for --config. The command line
 overrides the file, and the file overrides the preset. Without a preset, the settings of model, tokenizers, training and
-search are chosen from the data, and the report shows them; the defaults below then apply only to the other settings.
+search are chosen from the data, and the report shows them; the defaults shown here then apply only to the other settings.
 Setting another `kind` for a part resets the other settings of that part."""
+
+
+_HELP = {"-h", "--help", "--help-all"}
+_OFTEN = (
+    *("data.source", "data.target", "data.columns", "data.text", "data.label", "data.dev", "data.max_pairs", "data.max_texts"),
+    *("tokenizers.source.kind", "tokenizer.kind", "model.kind", "training.max_epochs"),
+    *("training.max_minutes", "training.batch_tokens", "training.learning_rate", "training.patience", "seed"),
+)
+"""Settings that are often set, of all tasks, in the order of the help text."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -37,8 +49,8 @@ def main(arguments: Sequence[str]) -> None:
     task, *rest = arguments
     if not is_task(task):
         raise _unknown_task(task)
-    if "-h" in rest or "--help" in rest:
-        show(_help(task))
+    if not _HELP.isdisjoint(rest):
+        show(_help(task, rest))
         return
     config = read_arguments(task, rest, choose=True)
     from regard.training import cross_validate, fit
@@ -59,6 +71,8 @@ def read_arguments(task: str, arguments: Sequence[str], *, choose: bool = False)
     _check_habits(task, arguments)
     flags = {"--preset": True, "--config": True, "--from": True, "--distill": True, "--overwrite": False}
     overrides, rest = split_settings(f"train {task}", arguments, flags)
+    if overrides.get("out") == "":
+        raise RequestError(f"train {task}: --out is empty, expected the folder of the run, such as --out runs/mine")
     parser = _parser(task)
     parser.stray = "; files are named by --data.train FILE or FILE,FILE, in quotation marks if a name contains spaces"
     options = parser.read(rest)
@@ -183,9 +197,10 @@ def _parser(task: str) -> Parser:
         ("out", "folder of the run (default: runs/ and the names of data and preset)"),
         ("device", "auto, cpu, cuda, or cuda:N (default: auto)"),
         ("threads", "CPU threads (default: all cores that this process may use, at most OMP_NUM_THREADS)"),
-        ("any.setting", "any of the settings below"),
+        ("any.setting", "any of the settings that --help-all lists"),
     ]
     shown[1:1] = about.options
+    parser.add_argument("--help-all", action="store_true", help="list all settings; --help SECTION lists those of a section")
     for name, words in shown:
         parser.add_argument(f"--{name}", metavar="VALUE", help=words)
     return parser
@@ -237,26 +252,48 @@ def say_what_next(folder: str, task: str) -> None:
     show(f"\nThe model is in {folder}." + (f" Next:\n{commands}" if commands else ""))
 
 
-def _help(task: str) -> str:
+def _help(task: str, arguments: Sequence[str]) -> str:
+    """Return the help that arguments ask for: the settings that are often set, those of one section, or all."""
     from regard.config.describe import describe
 
     width = min(shutil.get_terminal_size((120, 40)).columns, 120)
+    known = [one for one in describe(find_task(task).config_class) if one.name not in ("task", "chosen")]
+    sections = list(dict.fromkeys(one.name.partition(".")[0] for one in known if "." in one.name))
+    place = next(place for place, argument in enumerate(arguments) if argument in _HELP)
+    section = next(iter(arguments[place + 1 :]), "").rstrip(".")
+    if arguments[place] == "--help" and section and not section.startswith("-"):
+        shown = [one for one in known if f"{one.name}.".startswith(f"{section}.")]
+        if not shown:
+            raise RequestError(
+                f"train {task}: --help names '{section}', expected a section of settings ({', '.join(sections)}) or a part of "
+                f"one, such as training.schedule{nearest(section, sections)}"
+            )
+        return "\n".join(_listed(shown, width)).strip("\n")
     lines = [_parser(task).format_help(), "settings:", textwrap.indent(_NOTE, "  ")]
     if installed := sorted(entry_names(KINDS)):
         lines += ["", *textwrap.wrap(f"kinds of installed packages: {', '.join(installed)}", width, initial_indent="  ")]
-    for setting in describe(find_task(task).config_class):
-        if setting.name in ("task", "chosen"):
-            continue
+    if arguments[place] == "--help-all":
+        return "\n".join([*lines, *_listed(known, width)])
+    often = {one.name: one for one in reversed(known) if one.name in _OFTEN and not one.heading}
+    listed = [line for line in _listed([often[name] for name in _OFTEN if name in often], width) if line]
+    asks, count = f"regard train {task} --help", len({one.name for one in known if not one.heading})
+    rest = f"All {count} settings: `{asks}-all`. Those of a section ({', '.join(sections)}): `{asks} SECTION`."
+    more = textwrap.wrap(rest, width, initial_indent="  ", subsequent_indent="  ")
+    return "\n".join([*lines, "", "  Settings that are often set:", *listed, "", *more])
+
+
+def _listed(settings: Iterable["Setting"], width: int) -> Iterator[str]:
+    """Yield the lines about settings, with the headings of their groups."""
+    for setting in settings:
         if setting.heading:
             title = f"  with --{setting.name}.kind {setting.kind}" if setting.kind else f"  {setting.name}"
-            lines += ["", *textwrap.wrap(f"{title}: {setting.doc}", width, initial_indent="", subsequent_indent=" " * 6)]
+            yield ""
+            yield from textwrap.wrap(f"{title}: {setting.doc}", width, initial_indent="", subsequent_indent=" " * 6)
             continue
         choices = f" {{{', '.join(setting.choices)}}}" if setting.choices else ""
         facts = filter(None, (setting.default and f"default: {setting.default}", setting.range))
         default = f"  ({shown})" if (shown := "; ".join(facts)) else ""
-        lines += [""] * setting.name.endswith(".kind")
-        lines += textwrap.wrap(
-            f"    --{setting.name}{choices}{default}", width, subsequent_indent=" " * 10, drop_whitespace=True
-        )
-        lines += textwrap.wrap(setting.doc, width, initial_indent=" " * 10, subsequent_indent=" " * 10)
-    return "\n".join(lines)
+        if setting.name.endswith(".kind"):
+            yield ""
+        yield from textwrap.wrap(f"    --{setting.name}{choices}{default}", width, subsequent_indent=" " * 10)
+        yield from textwrap.wrap(setting.doc, width, initial_indent=" " * 10, subsequent_indent=" " * 10)

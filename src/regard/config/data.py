@@ -116,6 +116,8 @@ class LabelledDataConfig(FileSettings):
     """Separator between the labels of a text, such as `;`. A text can then have no label, one, or several. Empty: every text
     has one label, unless the labels are lists in JSON or Parquet.
     """
+    fold_case: Annotated[bool, Role.READING, Role.LAYOUT] = False
+    """If True, labels that differ only in upper and lower case are one label, written in lower case: `Good` and `good`."""
     language: Annotated[str, Role.READING] = ""
     """Language code of the texts (`en`), which selects the rules of spaCy's tokenizer."""
     vectors: Annotated[str, Role.FILE] = ""

@@ -12,6 +12,9 @@ from regard.records.subwords import join_bytes, token_label
 from regard.rendering import Units
 from regard.scripts import is_spaceless
 
+UNKNOWN_TOKENS = ("<unk>", "[UNK]")
+"""Tokens that replace what is not in a vocabulary."""
+
 
 def sides(site: str) -> tuple[str, str]:
     """Return the sides (`source` or `target`) of a site's rows and columns; for an encoder site, both are the source."""
@@ -80,6 +83,12 @@ class Axis:
         default = "character" if 2 * len(letters) > len(self.words) else "word"
         return {"characters": "character", "tokens": "token"}.get(self.scheme, default)
 
+    @property
+    def unknown(self) -> tuple[bool, ...]:
+        """For each word, whether it or a part of it is not in the model's vocabulary."""
+        lost = {owner for token, owner in zip(self.tokens, self.word_of, strict=True) if token in UNKNOWN_TOKENS}
+        return tuple(place in lost for place in range(len(self.words)))
+
     def in_units(self, units: Units) -> "Axis":
         """Return an axis whose words are the given units; tokens that are bytes of one character are joined."""
         spells = self.scheme == "characters"
@@ -126,6 +135,9 @@ class WordView:
     """Share of each row's total that fell on special tokens and is not shown; 0 for rows without weight."""
     special: tuple[str, ...]
     """The different special tokens whose columns are not shown."""
+    unknown_rows: tuple[bool, ...]
+    """For each row, whether its word is not in the model's vocabulary."""
+    unknown_columns: tuple[bool, ...]
     with_special: bool
     """Whether special tokens are shown if there are any."""
 
@@ -153,5 +165,7 @@ def word_view(weights: Float[np.ndarray, "T S"], rows: Axis, columns: Axis, *, s
         totals=totals,
         hidden=np.divide(trimmed, totals, out=np.zeros_like(trimmed), where=totals > 0),
         special=tuple(dict.fromkeys(names)),
+        unknown_rows=rows.unknown,
+        unknown_columns=columns.unknown,
         with_special=special,
     )

@@ -110,8 +110,8 @@ def _add_pages(app: FastAPI, models: Models, metrics: Metrics, middleware: Middl
         return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/docs", include_in_schema=False)
-    async def document() -> Response:
-        return HTMLResponse(pages.reference(app.openapi()))
+    async def document(request: Request) -> Response:
+        return HTMLResponse(pages.reference(app.openapi(), str(request.base_url).rstrip("/")))
 
     @app.get("/", include_in_schema=False)
     async def show() -> Response:

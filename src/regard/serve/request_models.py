@@ -1,8 +1,8 @@
 """Schemas of requests and answers, made from the operations of the tasks and the limits of the service."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, get_origin
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Annotated, Any, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from fastapi.exceptions import RequestValidationError
@@ -21,8 +21,10 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    model: Annotated[str, Field(max_length=200, description="Name of the model; needed if several models fit.")] | None = None
-    timeout: Annotated[float, Field(gt=0, description="Seconds until the answer must be complete.")] | None = None
+    model: Annotated[str, Field(max_length=_LONGEST_NAME)] | None = Field(
+        None, description="Name of the model; needed if several models fit."
+    )
+    timeout: Annotated[float, Field(gt=0)] | None = Field(None, description="Seconds until the answer must be complete.")
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,14 @@ def _schemas(name: str, kinds: Sequence[type[TextOperation]], limits: Mapping[st
         fields["stream"] = (bool, Field(True, description="Send the text while it is written, as server-sent events."))
     title = "".join(part.title() for part in name.split("_"))
     body = create_model(title, __base__=Body, __doc__=first.__doc__, **fields)
-    results: dict[str, Any] = {"model": (str, ...), first.answers: (list[first.answer], ...)}
+    for part in (first.answer, *get_args(first.answer)):
+        if is_dataclass(part):
+            part.__pydantic_config__ = ConfigDict(use_attribute_docstrings=True)  # type: ignore[union-attr]
+    model = (str, Field(description="Name of the model that answered."))
+    results: dict[str, Any] = {
+        "model": model,
+        first.answers: (list[first.answer], Field(description="A result for each text.")),
+    }
     return body, create_model(f"{title}Answer", **results)
 
 

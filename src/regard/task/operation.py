@@ -183,6 +183,8 @@ class TextOperation(Operation):
     """Whether results can be followed while they are written (`Text.follow`)."""
     reads_stdin: ClassVar[bool] = True
     """Whether the command reads standard input if no text is given; if not, the text is empty."""
+    columns: ClassVar[Sequence[str]] = ()
+    """Names of the columns that the command adds to a table; empty if it reads no tables."""
     picture: ClassVar[str] = ""
     """Content of a picture of a result's attention, for help texts; empty if there is none."""
 
@@ -204,6 +206,14 @@ class TextOperation(Operation):
     def render(self, result: Any, number: int) -> str:
         """Return a result as the command prints it; `number` is that of the text, from 1."""
         return str(result)
+
+    def cells(self, result: Any) -> Sequence[Any]:
+        """Return the values of `columns` for a result."""
+        raise NotImplementedError
+
+    def text_columns(self, config: Any) -> Any:
+        """Return the `regard.text.column_rules.ColumnRules` of a table, whose first column has the texts."""
+        raise NotImplementedError
 
     def headline(self, result: Any) -> str:
         """Return the text above a picture of the result's attention."""

@@ -24,6 +24,7 @@ CERTAIN = 0.05
 """A difference from random words counts if its p-value is below this."""
 VISIBLE = 0.005
 """A difference must also be at least this large, so that two digits show it."""
+_SMALLEST = 1e-6
 SHARES = (1, 5, 10, 20, 50)
 """Percentages of a text's words that are deleted or kept."""
 
@@ -47,6 +48,11 @@ class Removal:
     """Losses in the three orders for each share of words in `SHARES`; empty if a single word is removed."""
     margins: tuple[float, ...] = ()
     """`attention` − `random` of each text, to compare two models with `regard.evaluation.bootstrap_mean`."""
+
+    @property
+    def reached(self) -> float:
+        """Place of attention between random words, at 0, and the best order, at 1."""
+        return (self.attention - self.random) / max(self.best - self.random, _SMALLEST)
 
 
 @dataclass(frozen=True)

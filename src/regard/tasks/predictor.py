@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import torch
 
     from regard.task import Bundle
+    from regard.text.tokenizers.tokenizer import Tokenizer
 
 
 class Predictor:
@@ -81,6 +82,21 @@ class Predictor:
                     f"record names the attention {site!r}; this model has: {known}{nearest(site, self.model.sites)}"
                 )
         return list(record)
+
+    @property
+    def input_tokenizer(self) -> Tokenizer | None:
+        """Tokenizer of the texts that the model reads; None if it reads other data."""
+        return None
+
+    def unknown_words(self, texts: Sequence[str]) -> list[str]:
+        """Return the words of texts that are not in the model's vocabulary, in the order in which they first occur.
+
+        A word is also returned if only a part of it, such as one character, is not in the vocabulary.
+
+        Args:
+            texts: The texts.
+        """
+        return [] if self.input_tokenizer is None else self.input_tokenizer.unknown_words(texts)
 
     def facts(self) -> dict[str, Any]:
         """Return facts about the model that a service lists, such as its labels."""

@@ -102,7 +102,7 @@ class DataReport:
         if alike := next((names for names in spellings.values() if len(names) > 1), None):
             rows.append(
                 f"warning: the labels '{alike[0]:.60}' and '{alike[1]:.60}' differ only in upper and lower case, and are "
-                "learned as different labels; if they mean the same, write them the same in the file"
+                "learned as different labels; if they mean the same, set data.fold_case to true"
             )
         for separator in ",;|":
             joined = [name for name in self.train_counts if separator in name]

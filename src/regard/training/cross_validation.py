@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from regard.errors import ConfigError, Interrupted
 from regard.processes.ranks import read_ranks
 from regard.task import find_task
 from regard.training.folder import RunFolder
+from regard.training.progress import Reporter, build_reporter, describe_duration
 from regard.training.trainer import fit, resume
 
 
@@ -86,7 +88,7 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
         )
     for fold in folds:  # checked before the first fold is trained for hours
         RunFolder(fold.out).check_free(overwrite=config.overwrite)
-    return _run(config, folds, lambda fold: fit(fold, progress=progress))
+    return _run(config, folds, lambda fold: fit(fold, progress=progress), build_reporter(progress=progress))
 
 
 def holds_folds(folder: str | Path) -> bool:
@@ -122,7 +124,7 @@ def resume_folds(folder: str | Path, *, progress: bool = True) -> CrossValidatio
             return resume(fold.out, progress=progress)
         return fit(replace(fold, overwrite=True), progress=progress)
 
-    return _run(config, folds, train)
+    return _run(config, folds, train, build_reporter(progress=progress))
 
 
 def _folds(config: RunConfig) -> list[RunConfig]:
@@ -145,8 +147,10 @@ def _begun(fold: RunConfig) -> dict[str, Any] | None:
     return facts if replace(config, out=fold.out) == fold else None
 
 
-def _run(config: RunConfig, folds: list[RunConfig], train: Callable[[RunConfig], Any]) -> CrossValidation:
+def _run(config: RunConfig, folds: list[RunConfig], train: Callable[[RunConfig], Any], reporter: Reporter) -> CrossValidation:
     """Train each fold, and save the scores."""
+    reporter.say(f"cross-validation: {len(folds)} models, which take about {len(folds)} times as long as one")
+    began = time.monotonic()
     formats, scores = find_task(config.task).training.fold_scores, []
     for number, fold in enumerate(folds, 1):
         try:
@@ -159,6 +163,9 @@ def _run(config: RunConfig, folds: list[RunConfig], train: Callable[[RunConfig],
                 f"stopped in fold {number} of {len(folds)}; continue with: regard resume {config.out}", signal_number=code
             ) from error
         scores.append({name: float(found[name]) for name in formats})
+        if number < len(folds):
+            left = (time.monotonic() - began) / number * (len(folds) - number)
+            reporter.say(f"fold {number} of {len(folds)} has ended; the others take {describe_duration(left)}")
     result = CrossValidation(tuple(scores), formats)
     disk.write(Path(config.out, "folds.json"), json.dumps(result.to_dict(), indent=1) + "\n")
     return result

@@ -70,6 +70,40 @@ class Reporter(Callback):
         """Stop showing progress."""
 
 
+class SeveralRuns(Callback):
+    """Callback that reports once how long several runs of similar length take in total, and then how much time is left.
+
+    Args:
+        say: Function that prints a line.
+        runs: Number of the runs.
+        further: Time of what follows the runs, in units of a run.
+        every: Minimum time in seconds between two lines.
+    """
+
+    def __init__(self, say: Callable[[str], None], runs: int, *, further: float = 0.0, every: float = 30.0) -> None:
+        self._say, self._runs, self._total, self._every = say, runs, runs + further, every
+        self._began = self._last = time.monotonic()
+        self._done = 0
+
+    def after_update(self, run: Run) -> None:
+        """Print a line if it is time."""
+        now, made = time.monotonic(), self._done + run.progress.step / run.total_steps
+        left = (now - self._began) * (self._total / made - 1)
+        if self._last == self._began and now - self._began >= _ENOUGH:
+            self._last = now
+            final = " and the training of the final model" if self._total > self._runs else ""
+            self._say(f"  all {self._runs} models{final} take {describe_duration(left + now - self._began)}")
+        elif self._last > self._began and now - self._last >= self._every:
+            self._last = now
+            self._say(
+                f"  model {self._done + 1} of {self._runs}, {made / self._total:.0%} of the whole, {clock_time(left)} left"
+            )
+
+    def end(self, run: Run) -> None:
+        """Count a finished run."""
+        self._done += 1
+
+
 class Lines(Reporter):
     """A reporter that prints lines to a file, by default to standard error, at least `every` seconds apart."""
 
@@ -214,16 +248,20 @@ def clock_time(seconds: float) -> str:
 def describe_time(run: Run, seconds: float) -> str:
     """Return an estimate of the time, such as `training takes about 12 minutes on this machine (2 threads); …`."""
     limit, machine = run.config.training.max_minutes, run.machine
-    minutes = min(seconds / 60, limit or seconds / 60)
-    if minutes < 0.75:
-        time_left = "less than a minute"
-    elif minutes < 90:
-        time_left = f"about {max(round(minutes), 1)} minute{'s' * (round(minutes) > 1)}"
-    else:
-        time_left = f"about {minutes / 60:.1f} hours" if minutes < 24 * 60 else f"about {minutes / 60 / 24:.1f} days"
+    time_left = describe_duration(min(seconds, 60 * limit or seconds))
     threads = f"{machine.threads} thread{'s' * (machine.threads != 1)}"
     where = threads if machine.device.type == "cpu" else str(machine.device)
     return f"training takes {time_left} on this machine ({where}); validation takes a little more time"
+
+
+def describe_duration(seconds: float) -> str:
+    """Return a duration in words, such as `about 12 minutes`."""
+    minutes = seconds / 60
+    if minutes < 0.75:
+        return "less than a minute"
+    if minutes < 90:
+        return f"about {max(round(minutes), 1)} minute{'s' * (round(minutes) > 1)}"
+    return f"about {minutes / 60:.1f} hours" if minutes < 24 * 60 else f"about {minutes / 60 / 24:.1f} days"
 
 
 def _draw(run: Run) -> bytes | None:

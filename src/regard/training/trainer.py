@@ -25,7 +25,7 @@ from regard.training.callbacks import Checkpointing, Logging, Validation, write_
 from regard.training.folder import RunFolder
 from regard.training.freezing import freeze, unfreeze
 from regard.training.optimizer import mean_weights
-from regard.training.progress import Reporter, build_reporter
+from regard.training.progress import Reporter, SeveralRuns, build_reporter
 from regard.training.run import Callback, Run
 from regard.training.starting import change_config, check_change, check_start, describe_change, with_start
 from regard.training.updater import Updater, load_updates
@@ -130,12 +130,13 @@ def _estimate_scores(task: Trainable, team: Team, reporter: Reporter) -> dict[st
         f"estimating the scores by cross-validation: {len(runs)} models, each scored on texts that were held out of its "
         "training (training.score_folds 0 skips this)"
     )
-    scores = []
+    # A fold has all texts but one part, so the final model takes len(runs) / (len(runs) − 1) times as long as a fold's.
+    scores, times = [], SeveralRuns(reporter.say, len(runs), further=len(runs) / max(len(runs) - 1, 1))
     with tempfile.TemporaryDirectory(prefix="regard-folds-") as folder:
         for number, config in enumerate(runs, 1):
             own = replace(config, out=str(Path(folder, str(number))), chosen=())
             try:
-                scores.append(_fit(own, team, None, None, (), progress=False).bundle.signature["scores"])
+                scores.append(_fit(own, team, None, None, (times,), progress=False).bundle.signature["scores"])
             except Interrupted as error:
                 raise Interrupted(
                     f"stopped during the cross-validation, before training began; nothing was written to {task.config.out}",

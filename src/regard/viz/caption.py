@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from regard.records import AttentionRecord
-from regard.records.views import WordView, sides
+from regard.records.views import UNKNOWN_TOKENS, WordView, sides
 from regard.viz.labels import isolated, label
 from regard.viz.numbers import fixed, percent
 
@@ -27,7 +27,7 @@ _READ: dict[Kind, str] = {  # for records whose rows are the words that a decode
     "cross": "which source {column}s the decoder attended to when it read that output {row}",
 }
 _CAUSAL = "which {column}s up to that {row} the model attended to when it read that {row}"
-_MOST_NAMES = 4
+_MOST_NAMES, _MOST_UNKNOWN = 4, 8
 _LONGEST_NOTE = 800
 _TOLERANCE = 0.02
 """Rows count as normalised if their sums differ from one by no more than this."""
@@ -46,7 +46,7 @@ def write(
     record: AttentionRecord, sites: Sequence[str], views: Sequence[WordView], head: int | None = None, *, grid: bool = False
 ) -> list[str]:
     """Return the sentences of the caption below a picture of some sites of one kind, which has a map for each if `grid`."""
-    return [shows(record, sites, head, grid=grid), *hides(views), *note(record)]
+    return [shows(record, sites, head, grid=grid), *hides(views), *unknown(views[0]), *note(record)]
 
 
 def note(record: AttentionRecord) -> list[str]:
@@ -100,6 +100,14 @@ def hides(views: Sequence[WordView]) -> list[str]:
         low, high = fixed(float(totals.min())), fixed(float(totals.max()))
         said.append(f"Rows sum to {low}, not to 1." if low == high else f"Rows sum to {low} to {high}, not to 1.")
     return said
+
+
+def unknown(view: WordView) -> list[str]:
+    """Return a sentence that names the words that are underlined because they are not in the model's vocabulary."""
+    pairs = [*zip(view.columns, view.unknown_columns, strict=True), *zip(view.rows, view.unknown_rows, strict=True)]
+    names = list(dict.fromkeys(word for word, is_unknown in pairs if is_unknown and word not in UNKNOWN_TOKENS))
+    shown = ", ".join(isolated(label(name, 24)) for name in names[:_MOST_UNKNOWN])
+    return [f"Not in the vocabulary: {shown}{', …' if len(names) > _MOST_UNKNOWN else ''}."] if names else []
 
 
 def empty(record: AttentionRecord, site: str) -> str:

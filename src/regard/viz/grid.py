@@ -90,8 +90,8 @@ def draw(
         np.concatenate([view.matrix.ravel() for view in views]),
         colour.full_scale(*(view.matrix for view in views), given=scale),
     )
-    turned = runs_right_to_left(columns)
-    columns = columns[::-1] if turned else columns
+    turned, unknown_columns = runs_right_to_left(columns), views[0].unknown_columns
+    columns, unknown_columns = (columns[::-1], unknown_columns[::-1]) if turned else (columns, unknown_columns)
     with picture.begin("grid", [*rows, *columns, *(foot or ()), *sites, title], path) as figure:
         width, height = max(_LEAST, len(columns) * cell), len(rows) * cell
         upright = size > 0 and max(figure.measure(columns, size)) + 0.06 > width / len(columns)
@@ -111,8 +111,10 @@ def draw(
                 axes.tick_params(length=0, pad=3, labelsize=size, labelcolor=palette().ink, **ends)
                 if size and (ends["labeltop"] or ends["labelbottom"]):
                     axes.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=90 if upright else 0)
+                    picture.underline_unknown(axes.get_xticklabels(), unknown_columns)
                 if size and (ends["labelleft"] or ends["labelright"]):
                     axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
+                    picture.underline_unknown(axes.get_yticklabels(), views[0].unknown_rows)
         place = (0.5, figure.content().y1 + 0.16, _BAR_WIDTH, _BAR_HEIGHT)
         figure.add_bar(place, shades, "weight", ticks=3)
         figure.finish(title, foot, least_width=_MIN_WIDTH)

@@ -46,8 +46,9 @@ def draw(
         return picture.draw_empty("heatmap", empty(record, site), [*reference, *note(record)] if caption else None, path, title)
     rows, columns = ([label(word) for word in words] for words in (view.rows, view.columns))
     # The first word of such a text is the rightmost column.
+    unknown_columns = view.unknown_columns
     if runs_right_to_left(columns):
-        columns, matrix = columns[::-1], matrix[:, ::-1]
+        columns, matrix, unknown_columns = columns[::-1], matrix[:, ::-1], unknown_columns[::-1]
     size, side = next(x[1:] for x in _SIZES if max(matrix.shape) <= x[0])
     places = decimals(greatest(matrix))
     has_numbers = matrix.size <= _MAX_NUMBERS and side >= 0.26 and places <= _MOST_PLACES
@@ -69,6 +70,7 @@ def draw(
             names=(down, across, "weight"),
             angle=angle,
             size=size,
+            unknown=(view.unknown_rows, unknown_columns),
             numbers=[number if float(number) else "" for number in numbers],
         )
         figure.finish(title, foot, least_width=_MIN_WIDTH, centred=True)

@@ -14,6 +14,7 @@ for (const article of document.querySelectorAll(".matrix")) {
   let places = {};
 
   const words = (side) => data.words[view.units][side === "row" ? view.rows : view.columns];
+  const isUnknown = (side, index) => data.unknown[view.units][side === "row" ? view.rows : view.columns].includes(index);
   const other = (side) => (side === "row" ? "column" : "row");
   const at = (row, column) => view.cells[row * words("column").length + column];
   const weight = (cell) => cell / 10 ** data.places;
@@ -23,7 +24,8 @@ for (const article of document.querySelectorAll(".matrix")) {
   const turned = (each) => data.rtl.includes(each.columns);
 
   const clear = () => {
-    for (const word of article.querySelectorAll(".word")) word.className = "word";
+    for (const side of ["row", "column"])
+      [...lines[side].children].forEach((word, index) => (word.className = isUnknown(side, index) ? "word unknown" : "word"));
     for (const marked of article.querySelectorAll(".here")) marked.classList.remove("here");
   };
 
@@ -106,9 +108,9 @@ for (const article of document.querySelectorAll(".matrix")) {
   const drawLine = (side) => {
     lines[side].previousElementSibling.textContent = names[side === "row" ? view.rows : view.columns];
     lines[side].replaceChildren(
-      ...words(side).map((word) => {
+      ...words(side).map((word, index) => {
         const span = document.createElement("span");
-        span.className = "word"; // no dir attribute: dir="auto" of the line ignores children that have one
+        span.className = isUnknown(side, index) ? "word unknown" : "word"; // no dir attribute: dir="auto" of the line ignores children that have one
         span.textContent = word;
         return span;
       }),
@@ -117,23 +119,24 @@ for (const article of document.querySelectorAll(".matrix")) {
   };
 
   const drawTable = () => {
-    const cell = (tag, text, scope) => {
+    const cell = (tag, text, scope, unknown) => {
       const made = document.createElement(tag);
       if (!scope) return (made.textContent = text), made;
       made.scope = scope;
       const span = document.createElement("span");
       span.dir = "auto";
+      span.classList.toggle("unknown", unknown);
       span.textContent = span.title = text;
       made.append(span);
       return made;
     };
     const columns = words("column");
     const heads = table.tHead.rows[0];
-    heads.replaceChildren(heads.cells[0], ...columns.map((word) => cell("th", word, "col")));
+    heads.replaceChildren(heads.cells[0], ...columns.map((word, column) => cell("th", word, "col", isUnknown("column", column))));
     table.tBodies[0].replaceChildren(
       ...words("row").map((word, row) => {
         const line = document.createElement("tr");
-        line.append(cell("th", word, "row"));
+        line.append(cell("th", word, "row", isUnknown("row", row)));
         columns.forEach((_, column) => {
           const weight = at(row, column);
           const made = cell("td", value(weight));

@@ -78,18 +78,20 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
     weights_of_all = [view.matrix for *_, view in shown]
     scale, places = colour.full_scale(*weights_of_all), decimals(greatest(*weights_of_all))
     words: dict[str, dict[str, list[str]]] = {}
+    unknown: dict[str, dict[str, list[int]]] = {}
     views: list[dict[str, Any]] = []
     for kind, site, head, view in shown:
         down, across = sides(site)
         # The words that the decoder reads then begin with the start symbol, and differ from those that it writes.
         if options.special and down == across == "target" and not record.target_is_read:
             across = "read"
-        for axis, names in ((down, view.rows), (across, view.columns)):
+        for axis, names, is_unknown in ((down, view.rows, view.unknown_rows), (across, view.columns, view.unknown_columns)):
             words.setdefault(kind, {}).setdefault(axis, [label(name, 200) for name in names])
+            unknown.setdefault(kind, {}).setdefault(axis, _places(is_unknown))
         told = _told(choices[kind], site, head, options) if view.matrix.size else ""
         facts = {"rows": down, "columns": across, "told": told, "cells": units(view.matrix, places)}
         views.append({"units": kind, "site": label(site, 80), "head": head, **facts})
-    first, named = views[0], words[shown[0][0]]
+    first, named, lost = views[0], words[shown[0][0]], unknown[shown[0][0]]
     rows, columns = named[first["rows"]], named[first["columns"]]
     turned = [axis for axis, names in named.items() if runs_right_to_left(names)]
     weights = [(shade(cell * 10.0**-places / scale), fixed(cell * 10.0**-places, places)) for cell in first["cells"]]
@@ -98,18 +100,27 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
     rest = [f"To keep the page small, it leaves out {further} (heads or sites)."] if left_out else []
     return {
         # The source comes first, in reading order.
-        "sentences": [(side, _NAMES[first[side]], named[first[side]]) for side in ("columns", "rows")],
+        "sentences": [(side, _NAMES[first[side]], named[first[side]], lost[first[side]]) for side in ("columns", "rows")],
         "is_empty": not first["cells"],
         "empty": caption.empty(record, sites[0]),
         "direction": "rtl" if first["columns"] in turned else "ltr",
         # Long names are vertical, so that the table is not too wide.
         "crowd": "many crowd" if width > 24 else "many" if width > 8 or letters > 100 else "",
         "columns": columns,
+        "unknown": (lost[first["rows"]], lost[first["columns"]]),
         "rows": [(word, weights[row * width : (row + 1) * width]) for row, word in enumerate(rows)],
         "top": tick(scale),
         "negative": any((matrix < 0).any() for matrix in weights_of_all),
         "caption": (first["told"], rest + (caption.note(record) if with_note else [])) if options.caption else None,
-        "data": {"words": words, "rtl": turned, "views": views, "scale": scale, "levels": LEVELS, "places": places},
+        "data": {
+            "words": words,
+            "unknown": unknown,
+            "rtl": turned,
+            "views": views,
+            "scale": scale,
+            "levels": LEVELS,
+            "places": places,
+        },
     }
 
 
@@ -135,7 +146,12 @@ def _told(record: AttentionRecord, site: str, head: int | None, options: Options
     """Return the sentences about one view; empty if the page has no captions."""
     if not options.caption:
         return ""
-    return " ".join([caption.shows(record, [site], head), *caption.hides([record.view(site, head, special=options.special)])])
+    view = record.view(site, head, special=options.special)
+    return " ".join([caption.shows(record, [site], head), *caption.hides([view]), *caption.unknown(view)])
+
+
+def _places(chosen: Sequence[bool]) -> list[int]:
+    return [place for place, is_chosen in enumerate(chosen) if is_chosen]
 
 
 def classification(record: AttentionRecord, sites: Sequence[str], options: Options) -> dict[str, Any]:
@@ -157,9 +173,11 @@ def classification(record: AttentionRecord, sites: Sequence[str], options: Optio
 
 def _words(record: AttentionRecord, sites: Sequence[str], options: Options) -> dict[str, Any]:
     names: dict[str, list[str]] = {}
+    unknown: dict[str, list[int]] = {}
     views: list[dict[str, Any]] = []
     for kind, converted in _choices(record, options.units).items():
-        names[kind] = [label(word, 200) for word in converted.view(sites[0], special=options.special).columns]
+        named = converted.view(sites[0], special=options.special)
+        names[kind], unknown[kind] = [label(word, 200) for word in named.columns], _places(named.unknown_columns)
         for site, head in [(each, head) for each in sites for head in _heads(converted, each)]:
             weights = converted.view(site, head, special=options.special).means
             scale = greatest(weights) or 1.0
@@ -174,7 +192,8 @@ def _words(record: AttentionRecord, sites: Sequence[str], options: Options) -> d
         spans.append((shade(weight / first["scale"]), fixed(weight, first["places"]), name))
     return {
         "spans": spans,
+        "unknown": unknown[first["units"]],
         "top": first["top"],
         "negative": any(cell < 0 for view in views for cell in view["cells"]),
-        "data": {"words": names, "views": views, "levels": LEVELS},
+        "data": {"words": names, "unknown": unknown, "views": views, "levels": LEVELS},
     }

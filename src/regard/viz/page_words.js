@@ -51,6 +51,7 @@ for (const article of document.querySelectorAll(".classified")) {
     if (view.units !== drawn) drawWords();
     words.forEach((word, index) => {
       word.className = `word ${shade(view.cells[index])}`;
+      word.classList.toggle("unknown", data.unknown[view.units].includes(index));
       word.title = value(view.cells[index]);
     });
     const legend = article.querySelector(":scope > .legend");

@@ -21,6 +21,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
+from matplotlib.path import Path as Outline
+from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from regard import disk
@@ -243,6 +245,7 @@ def draw_matrix(
     names: tuple[str, str, str],
     angle: int,
     size: float,
+    unknown: tuple[Sequence[bool], Sequence[bool]] = ((), ()),
     numbers: Sequence[str] = (),
     number_size: float = 7.5,
 ) -> None:
@@ -257,6 +260,7 @@ def draw_matrix(
         names: Names of the rows, of the columns, and of the values.
         angle: Angle of the words of the columns: 0, 45 or 90 degrees.
         size: Font size of the words.
+        unknown: For each word of the rows and of the columns, whether it is not in the model's vocabulary; may be empty.
         numbers: Text of each cell, row by row; may be empty.
         number_size: Font size of the numbers.
     """
@@ -278,6 +282,8 @@ def draw_matrix(
     }
     axes.set_xticks(np.arange(len(labels[1])) + 0.5, labels[1], **(slanted if angle else {}))
     axes.set_yticks(np.arange(len(labels[0])) + 0.5, labels[0])
+    underline_unknown(axes.get_yticklabels(), unknown[0])
+    underline_unknown(axes.get_xticklabels(), unknown[1])
     quiet: dict[str, Any] = {"fontsize": max(8.0, size), "color": palette().grey, "style": "italic"}
     axes.set_ylabel(names[0], labelpad=7, **quiet)
     axes.set_xlabel(names[1], labelpad=9, **quiet)
@@ -285,6 +291,19 @@ def draw_matrix(
         ink = colour.ink(np.array(shades.to_rgba(matrix[row, column])[:3]))
         axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=number_size, color=ink)
     figure.add_bar((width + 0.18, 0, BAR, min(max(height, 0.9), 3.0)), shades, names[2])
+
+
+def underline_unknown(texts: Iterable[Text], unknown: Sequence[bool]) -> None:
+    """Underline words that are not in the model's vocabulary with dots; `texts` may have the same words twice."""
+    for text, is_unknown in zip(texts, [*unknown, *unknown], strict=False):
+        if is_unknown:
+            # Matplotlib has no underlines. The box of a text turns with it, so its lower edge is drawn.
+            style: Any = {"boxstyle": _lower_edge, "linestyle": (0, (1, 1.5)), "linewidth": 1.0, "clip_on": False}
+            text.set_bbox({**style, "edgecolor": text.get_color(), "facecolor": "none"})
+
+
+def _lower_edge(left: float, bottom: float, width: float, height: float, scale: float) -> Outline:
+    return Outline([(left, bottom), (left + width, bottom)])
 
 
 def draw_empty(what: str, reason: str, foot: Sequence[str] | None, path: str | Path | None, title: str) -> Picture:

@@ -29,6 +29,8 @@ _SHADES = " ░▒▓█"
 _STEPS = 20
 _FEWEST_HUNDREDTHS = 0.1
 """If the full scale (the weight with the darkest colour) is below this or above 1, numbers are hundredths of it, not of 1."""
+_UNKNOWN = Style(underline=True)
+"""Style of words that are not in the model's vocabulary."""
 _MOST_LABELS = 10
 _MOST_NUMBERS = 8
 """Maximum number of words with numbers if there are no colours; each has at least a tenth of the largest weight."""
@@ -56,7 +58,7 @@ def render(
         weights = view.means
         words = [label(word) for word in view.columns]
         sentences = [most_weight(words, weights), *sentences] if caption else []
-        _print_classification(record, words, weights, console)
+        _print_classification(record, words, view.unknown_columns, weights, console)
     elif view.matrix.size:
         down, across = (f"{captions.NAMES[side]} {record.unit(side)}s" for side in sides(site))
         _print_matrix(view, down, across, console)
@@ -104,11 +106,12 @@ def _print_matrix(view: WordView, down: str, across: str, console: Console) -> N
     for block in _blocks(widths, room - row_width - 1):
         lines = [
             Text(" " * (row_width + 1)),
-            *(Text(_aligned(word, row_width, spare_before=1.0) + " ") for word in rows),
+            *(_aligned(*word, row_width, spare_before=1.0).append(" ") for word in zip(rows, view.unknown_rows, strict=True)),
             Text(),
         ]
         for column in block:
-            lines[0].append(_aligned(shorten(columns[column], widths[column] - 1), widths[column]))
+            name = shorten(columns[column], widths[column] - 1)
+            lines[0].append_text(_aligned(name, view.unknown_columns[column], widths[column]))
             for line, digits, weight in zip(
                 lines[1:-1], hundredths[:, column].tolist(), matrix[:, column].tolist(), strict=True
             ):
@@ -142,15 +145,17 @@ def _cell(hundredths: int, share: float, width: int, console: Console) -> Text:
     return Text(f"{f'{digits:>3}{shade}':^{width}}")
 
 
-def _aligned(word: str, width: int, spare_before: float = 0.5) -> str:
+def _aligned(word: str, is_unknown: bool, width: int, spare_before: float = 0.5) -> Text:
     """Return a word, shortened or with spaces, that takes `width` cells; `spare_before` is the share of spaces before it."""
     word = shorten(word, width)
     spare = width - cell_len(word)
     before = int(spare * spare_before)
-    return " " * before + isolated(word) + " " * (spare - before)
+    return Text.assemble(" " * before, (isolated(word), _UNKNOWN if is_unknown else ""), " " * (spare - before))
 
 
-def _print_classification(record: AttentionRecord, words: Sequence[str], weights: np.ndarray, console: Console) -> None:
+def _print_classification(
+    record: AttentionRecord, words: Sequence[str], unknown: Sequence[bool], weights: np.ndarray, console: Console
+) -> None:
     """Print the label, the words, and a line with a bar for each of the most probable labels."""
     console.print(Text(headline(record, with_probability=False), style="bold"))
     if _has_colours(console):
@@ -158,6 +163,9 @@ def _print_classification(record: AttentionRecord, words: Sequence[str], weights
         chips = [Text(f" {word} ", style=_paint(share)) for word, share in zip(words, shares, strict=True)]
     else:
         chips = _numbered(words, weights)
+    for chip, word, is_unknown in zip(chips, words, unknown, strict=True):
+        if is_unknown:
+            chip.highlight_words([word], _UNKNOWN)
     ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
     names = [label(name) for name, _ in ranked[:_MOST_LABELS]]
     width = min(max(map(cell_len, names)), max(5, console.width // 3))
@@ -174,12 +182,12 @@ def _print_classification(record: AttentionRecord, words: Sequence[str], weights
 
 
 def _numbered(words: Sequence[str], weights: np.ndarray) -> list[Text]:
-    """Return the words; those with the largest weights are underlined and followed by their weight."""
+    """Return the words; those with the largest weights are bold and followed by their weight."""
     top = greatest(weights)
     chips = [Text(word) for word in words]
     for index in np.argsort(-np.abs(weights), kind="stable")[:_MOST_NUMBERS]:
         if abs(weights[index]) >= 0.1 * top > 0:
-            chips[index].stylize(Style(underline=True, bold=True))
+            chips[index].stylize(Style(bold=True))
             chips[index].append(f"({fixed(float(weights[index]), decimals(top))})")
     return chips
 

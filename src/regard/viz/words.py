@@ -5,7 +5,9 @@ is zero, and the darkest colour is the weight at the end of the colour bar, wher
 if all had the same.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.patches import FancyBboxPatch
@@ -60,7 +62,7 @@ def draw(
     )
     shades = picture.colours(weights, scale)
     with picture.begin("picture of words", [*words, *(foot or ()), top], path) as figure:
-        height = _draw_words(figure, words, shades.to_rgba(weights)[:, :3])
+        height = _draw_words(figure, words, view.unknown_columns, shades.to_rgba(weights)[:, :3])
         places, ticks = decimals(greatest(weights)), 2 if shades.get_clim()[0] == 0 else 3
         place = (0.5, height + 0.12, _BAR_WIDTH, _BAR_HEIGHT)
         axes = figure.add_bar(place, shades, "weight", ticks=ticks, form=lambda value: amount(value, places))
@@ -78,7 +80,7 @@ def draw(
     return figure
 
 
-def _draw_words(figure: Picture, words: list[str], fills: np.ndarray) -> float:
+def _draw_words(figure: Picture, words: list[str], unknown: Sequence[bool], fills: np.ndarray) -> float:
     """Draw words on their colours (N,3) in lines of one width, and return the height in inches."""
     size, width = next(x[1:] for x in _SIZES if len(words) <= x[0])
     line = size * 1.75 / 72
@@ -96,11 +98,16 @@ def _draw_words(figure: Picture, words: list[str], fills: np.ndarray) -> float:
     axes = figure.add_panel(0, 0, width, top + line)
     axes.set_axis_off()
     axes.set(xlim=(0, width), ylim=(top + line, 0))
+    texts = []
     for word, fill, left, top, taken in zip(words, fills, lefts, tops, widths, strict=True):
-        style = "round,pad=0,rounding_size=0.035"
-        box = FancyBboxPatch((left, top), taken, line * 0.86, style, facecolor=fill, edgecolor=palette().faint, linewidth=0.4)
+        round_box = "round,pad=0,rounding_size=0.035"
+        box = FancyBboxPatch(
+            (left, top), taken, line * 0.86, round_box, facecolor=fill, edgecolor=palette().faint, linewidth=0.4
+        )
         box.set_clip_on(False)
         axes.add_artist(box)
         base = top + line * 0.43 + 0.38 * size / 72  # tall letters are in the middle of their box
-        axes.text(left + taken / 2, base, word, ha="center", va="baseline", fontsize=size, color=colour.ink(fill))
+        style: Any = {"ha": "center", "va": "baseline", "fontsize": size, "color": colour.ink(fill)}
+        texts.append(axes.text(left + taken / 2, base, word, **style))
+    picture.underline_unknown(texts, unknown)
     return tops[-1] + line

@@ -32,7 +32,7 @@ def choose_examples(predictors: Sequence[Any]) -> list[str]:
 
 
 def _choose(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
-    """Choose texts of all lengths, from short to long, and one with a word that the model does not know, if there is one."""
+    """Choose texts of all lengths, from short to long, and one with a word that is not in the vocabulary, if there is one."""
     short = sorted({text for text in texts if len(text) <= _LONGEST and len(text.split()) >= _FEWEST_WORDS}, key=len)
     unknown = {text for text in short if UNKNOWN in tokenizer.encode(text).ids}
     known = [text for text in short if text not in unknown]

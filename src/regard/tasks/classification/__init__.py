@@ -18,7 +18,10 @@ _WORDS = TaskWords(
     data="a file with a text and a label per line (.parquet, or .tsv .csv .json .jsonl, also .gz), one text file for each "
     "label, a folder of such files, or a folder with a subfolder of texts for each label",
     missing="a file of labelled texts",
-    use=('regard classify DIR "a text"', 'regard look DIR "a text"'),
+    use=(
+        *('regard classify DIR "a text"', 'regard look DIR "a text"', "regard evaluate DIR test.csv"),
+        *("regard page DIR --to page.html", "regard serve DIR"),
+    ),
     options=(
         ("data.text", "the text's column, by name or number"),
         ("data.label", "the label's column, by name or number"),

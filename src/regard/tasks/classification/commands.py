@@ -30,13 +30,21 @@ class ClassificationAnswer:
     """The label of a text, with probabilities, as data for JSON."""
 
     text: str
+    """The text that was labelled."""
     label: str
+    """The most probable label."""
     probability: float
+    """Probability of `label`."""
     labels: list[str]
+    """The label; if texts can have several, all labels with a probability above one half."""
     probabilities: dict[str, float]
+    """Probability by label, the most probable first."""
     cut_at: int | None
+    """Number of tokens that the model read of a text that was too long; null if it read the whole text."""
     words: list[str] = field(default_factory=list)
+    """The words of the text, if attention was recorded."""
     weights: list[float] = field(default_factory=list)
+    """The attention weight of each word, if attention was recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +63,7 @@ labels, the line lists all labels with a probability above one half (film 0.9800
     examples: ClassVar = """\
   regard classify runs/reviews "a gripping , honest film" --heatmap words.png
   regard classify runs/reviews --input reviews.txt > labels.tsv
+  regard classify runs/reviews --input reviews.csv --output labelled.csv
   cat reviews.txt | regard classify runs/reviews --json"""
     answers: ClassVar = "classifications"
     answer: ClassVar = ClassificationAnswer
@@ -62,6 +71,7 @@ labels, the line lists all labels with a probability above one half (film 0.9800
     block: ClassVar = 4096
     service_only: ClassVar = frozenset({"top_k"})
     picture: ClassVar = "the words, coloured by their weights"
+    columns: ClassVar = ("label", "probability")
 
     def run(
         self, predictor: Classifier, texts: Sequence[Text], *, record: Sites = (), progress: bool = False
@@ -84,6 +94,16 @@ labels, the line lists all labels with a probability above one half (film 0.9800
             return f"{_in_line(result.label)}\t{result.probability:.4f}"
         named = [f"{_in_line(label)} {result.probabilities[label]:.4f}" for label in result.labels]
         return ", ".join(named) or f"(none)\t{_in_line(result.label)} {result.probability:.4f}"
+
+    def cells(self, result: Classification) -> tuple[str, float]:
+        """Return the label, or all labels with a probability above one half, and the probability of the most probable."""
+        return ", ".join(map(_in_line, result.labels)), round(result.probability, 4)
+
+    def text_columns(self, config: Any) -> Any:
+        """Return the rules for the column of texts."""
+        from regard.text.column_rules import LabelledColumns
+
+        return LabelledColumns(config.data)
 
     def headline(self, result: Classification) -> str:
         """Return the text; a picture of its attention shows the label."""

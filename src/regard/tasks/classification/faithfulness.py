@@ -22,9 +22,9 @@ _AFFORDABLE = 6_000_000
 long, these measures use fewer texts, but at least `_AT_LEAST`.
 """
 _AT_LEAST = 5
-_VERDICTS = ((0.5, "those"), (0.2, "among those"))
-"""Verdicts by the least effect of the most attended words, as a share of the effect of the best order tried, after subtracting
-the effect of random words from both.
+_VERDICTS = ((0.65, "are those"), (0.3, "are partly those"))
+"""Verdicts by the least value of `Removal.reached`: how much better than chance the most attended words are, and how far from
+the best order tried.
 """
 _STEADY = 0.02
 """A change of predictions counts as small below this share."""
@@ -97,11 +97,13 @@ class Faithfulness(Report):
         attended, random, best = (fixed(value) for value in (need.attention, need.random, need.best))
         evidence = (
             f"Deleting them (the top {SHARES[0]} to {SHARES[-1]}% of a text's words, mean of {len(SHARES)} shares) lowers the "
-            f"probability of the predicted label by {attended}; deleting as many random words, by {random}; deleting words in "
-            f"the best order found (by leaving out one word at a time), by {best}."
+            f"probability of the predicted label by {attended}; deleting as many random words, by {random}; words in "
+            f"the best order found (leaving out one word at a time), by {best}"
         )
+        is_needed = need.p < CERTAIN and need.attention - need.random >= VISIBLE
+        evidence += f": attention goes {need.reached:.0%} of the way." if is_needed else "."
         pairs = (
-            f"In {(1 + tau) / 2:.0%} of all word pairs, the word with more attention also matters more when left out (50% is "
+            f"In {(1 + tau) / 2:.0%} of word pairs, the word with more attention also matters more when left out (50% is "
             "chance)."
         )
         changed = f"With equal weights on all words, {percent(self.uniform_changed)} of the predictions change"
@@ -121,9 +123,8 @@ class Faithfulness(Report):
             return f"{refused} no more than random ones, as far as {counted(self.texts, 'text')} can show."
         if not is_needed:
             return "The words with the most attention are enough for many predictions of this model, but it does not need them."
-        reached = margin / max(need.best - need.random, _NONE)
-        which = next((which for least, which in _VERDICTS if reached >= least), "")
-        verdict = f"are {which} that this model's predictions depend on"
+        which = next((which for least, which in _VERDICTS if need.reached >= least), "")
+        verdict = f"{which} that this model's predictions depend on"
         verdict = verdict if which else "matter only a little more to this model than random ones"
         words = f"The words with the most attention {verdict}"
         return f"{words}." if is_enough else f"{words}, but they are not enough for the predictions."

@@ -52,6 +52,8 @@ class Classifier(Predictor):
         """Tokenizer of the texts."""
         return self.parts.tokenizer
 
+    input_tokenizer = tokenizer
+
     @property
     def labels(self) -> Labels:
         """Labels of the classifier."""

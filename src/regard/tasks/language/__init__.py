@@ -15,7 +15,10 @@ _WORDS = TaskWords(
 """,
     data="text files (each also .gz) with one text per line, or in paragraphs or blocks (data.unit)",
     missing="a text file",
-    use=('regard generate DIR "the beginning"', 'regard look DIR "the beginning"'),
+    use=(
+        *('regard generate DIR "the beginning"', 'regard look DIR "the beginning"', "regard evaluate DIR test.txt"),
+        *("regard page DIR --to page.html", "regard serve DIR"),
+    ),
 )
 
 

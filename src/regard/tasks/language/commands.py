@@ -24,10 +24,15 @@ class GenerationAnswer:
     """A text that a language model wrote, as data for JSON."""
 
     prompt: str
+    """The prompt."""
     text: str
+    """The prompt, followed by the added text."""
     log_probability: float | None
+    """Natural logarithm of the added text's probability, given the prompt."""
     num_tokens: int
+    """Number of tokens that were added."""
     finished: bool
+    """False if the length limit cut the text off."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,6 +56,8 @@ class LanguageModel(Predictor):
         """Tokenizer of the texts."""
         return self.bundle.parts
 
+    input_tokenizer = tokenizer
+
     def rows(self) -> list[tuple[str, str]]:
         """Return names and values that describe the model, for notebooks."""
         return [*super().rows(), ("vocabulary", f"{self.tokenizer.size:,} symbols")]

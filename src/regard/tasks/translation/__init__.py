@@ -16,7 +16,10 @@ _WORDS = TaskWords(
 """,
     data="one file of pairs (.parquet, or .tsv .txt .csv .json .jsonl, also .gz), or two parallel text files",
     missing="a file of sentence pairs",
-    use=('regard translate DIR "a sentence"', 'regard look DIR "a sentence"'),
+    use=(
+        *('regard translate DIR "a sentence"', 'regard look DIR "a sentence"', "regard evaluate DIR test.tsv"),
+        *("regard page DIR --to page.html", "regard serve DIR"),
+    ),
 )
 
 

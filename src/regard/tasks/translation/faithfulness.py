@@ -52,7 +52,8 @@ class TranslationFaithfulness(Report):
         return (
             f"The source token with the most attention matters {how} to the next token than a random one. Deleting it lowers "
             f"the next token's probability by {one.attention:.2f}, deleting a random one by {one.random:.2f}, and the one that "
-            f"costs most by {one.best:.2f}. With equal weights, {self.uniform_changed:.0%} of the next tokens change."
+            f"costs most by {one.best:.2f}: attention goes {max(one.reached, 0):.0%} of the way. "
+            f"With equal weights, {self.uniform_changed:.0%} of the next tokens change."
         )
 
 

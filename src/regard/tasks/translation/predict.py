@@ -39,6 +39,7 @@ from regard.tasks.translation.precision import SearchModel
 from regard.tasks.translation.results import Translation, build_record, replace_unknown
 from regard.tasks.translation.sources import Source, empty_hypothesis, encode_sources, join
 from regard.text.symbols import END, START
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 _BLOCK = 2048
 """Maximum number of lines of a stream that are translated together."""
@@ -67,6 +68,11 @@ class Translator(Predictor):
     def tokenizers(self) -> Tokenizers:
         """The tokenizers of both sides."""
         return self.bundle.parts
+
+    @property
+    def input_tokenizer(self) -> Tokenizer:
+        """Tokenizer of the source."""
+        return self.tokenizers.source
 
     def rows(self) -> list[tuple[str, str]]:
         """Return names and values that describe the model, for notebooks."""

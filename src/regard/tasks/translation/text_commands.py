@@ -33,15 +33,23 @@ class TranslationAnswer:
     """A translation as data for JSON."""
 
     source: str
+    """The text that was translated."""
     text: str
+    """The translation."""
     score: float | None
     """Score that ranks translations: log probability with length reward and penalty."""
     log_probability: float | None
+    """Natural logarithm of the translation's probability."""
     finished: bool
+    """False if the length limit cut the translation off."""
     alternatives: list[TranslationAnswer] = field(default_factory=list)
+    """The other translations of `n_best`, by decreasing score."""
     source_words: list[str] = field(default_factory=list)
+    """The words of the source, if `alignment` was requested."""
     target_words: list[str] = field(default_factory=list)
+    """The words of the translation, if `alignment` was requested."""
     alignment: str = ""
+    """Links between words, such as `0-0 1-2` (source word-target word, from 0), if `alignment` was requested."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +82,7 @@ For each sentence, one line is printed, in order."""
     examples: ClassVar = """\
   regard translate runs/mine "The old man sang." --heatmap map.png
   regard translate runs/mine --input test.en > test.de
+  regard translate runs/mine --input phrases.csv --output translated.csv
   cat test.en | regard translate runs/mine --beam 5 --n-best 3 --json
   regard translate runs/mine --input test.en --ensemble runs/other --ensemble runs/third
   regard translate runs/mine --input test.en --sample 32 --minimum-risk chrf
@@ -95,6 +104,7 @@ For each sentence, one line is printed, in order."""
     )
     service_only: ClassVar = frozenset({"alignment"})
     picture: ClassVar = "the attention"
+    columns: ClassVar = ("translation",)
     ensembles: ClassVar = True
 
     def __post_init__(self) -> None:
@@ -146,6 +156,18 @@ For each sentence, one line is printed, in order."""
             record = result.attention.in_units(units)  # so that the alignment counts the words of the lists
             plain |= {"source_words": record.source_words, "target_words": record.target_words, "alignment": record.pharaoh()}
         return plain
+
+    def cells(self, result: Translation) -> tuple[str]:
+        """Return the translation."""
+        if self._lists:
+            raise RequestError("translate: a row of a table has one translation; leave out n-best and sample, or add --json")
+        return (result.text,)
+
+    def text_columns(self, config: Any) -> Any:
+        """Return the rules for the column of sources."""
+        from regard.text.column_rules import PairColumns
+
+        return PairColumns(config.data)
 
     def render(self, result: Translation, number: int) -> str:
         """Return a translation, or all of them, one per line."""

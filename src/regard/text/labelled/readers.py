@@ -68,7 +68,7 @@ def _read_label(file: LabelFile, form: str, data: LabelledDataConfig, report: Re
     if form == "text":
         blocks = line_blocks(check_file(file.path, WHAT), data.encoding, report.hashes)
     where = f"{reasons.IN_FILE}{file.path.name if form == 'text' else file.label})"
-    label = tuple(normalise([file.label], data.normalization))
+    label = tuple(normalise([file.label.casefold() if data.fold_case else file.label], data.normalization))
     for texts, lines in blocks:
         report.read += len(texts)
         texts = [text[:LONGEST_SIDE] for text in texts]
@@ -134,6 +134,7 @@ class _LabelReader:
         # A whole number loses its decimals, so that `1.0` from CSV and 1 from JSON are the same label.
         found = [name for label in labels if (name := trim(normalise([label], self.data.normalization)[0]))]
         found = [label for label in found if not is_missing(label, typed=self.typed)]
+        found = [label.casefold() for label in found] if self.data.fold_case else found
         if len(found) > 2 and found.count("0") + found.count("1") == len(found):
             raise DataError(
                 f"{self.report.files[0]}: labels are lists of 0 and 1, expected the names of labels, as in ['film', 'good']"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
+from typing import Any
 
 from regard.errors import DataError
 from regard.text import reasons
@@ -68,7 +69,7 @@ def _read_csv(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator
     """Read rows of a CSV file."""
     # The separator is a comma, a semicolon or a tab, or the character that a first line such as `sep=|` names.
     report.unit = "rows"
-    rows = _csv_rows(path, rules.encoding, report)
+    _, rows = open_csv(path, rules.encoding, report)
     blocks = chain([_take(rows, HEAD_ROWS)], iter(lambda: _take(rows, CHUNK_ROWS), ([], [])))
     yield from _choose(blocks, rules, path, report)
 
@@ -85,8 +86,8 @@ def _take(numbered: Iterator[tuple[int, list[str]]], most: int) -> NumberedRows:
     return rows, numbers
 
 
-def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row with the number of the line on which it starts."""
+def open_csv(path: Path, encoding: str, report: ReadingReport) -> tuple[str, Iterator[tuple[int, list[str]]]]:
+    """Return the separator of a CSV file, and its rows, each with the number of the line on which it starts."""
     lines = _csv_lines(path, encoding, report.hashes)
     head: list[str] = []
     size = 0
@@ -101,7 +102,12 @@ def _csv_rows(path: Path, encoding: str, report: ReadingReport) -> Iterator[tupl
     # `strict` makes bad quoting an error; otherwise a stray quote would silently join many rows to one.
     spaced = _has_spaces(head, separator)
     reader = csv.reader(chain(head, lines), delimiter=separator, skipinitialspace=spaced, strict=True)
-    number = begin = 2 if named else 1
+    return separator, _csv_rows(reader, path, report, begin=2 if named else 1)
+
+
+def _csv_rows(reader: Any, path: Path, report: ReadingReport, *, begin: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a reader of the csv module, whose first line has the number `begin`."""
+    number = begin
     while True:
         try:
             row = next(reader)

@@ -116,6 +116,17 @@ class Tokenizer:
         counts = np.concatenate([part for _, part in parts]) if parts else np.zeros(0, np.int64)
         return ids, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
+    def unknown_words(self, texts: Sequence[str]) -> list[str]:
+        """Return the words of texts that have the unknown symbol, or contain it, in the order in which they first occur."""
+        ids, offsets = self.encode_batch(texts)
+        # Few texts have unknown words, and only these are split into words, which is slow.
+        affected = np.unique(np.searchsorted(offsets, np.flatnonzero(ids == UNKNOWN), side="right") - 1)
+        found: dict[str, None] = {}
+        for encoding in map(self.encode, [texts[number] for number in affected.tolist()]):
+            pairs = zip(encoding.ids, encoding.word_of, strict=True)
+            found |= dict.fromkeys(encoding.words[owner] for number, owner in pairs if number == UNKNOWN and owner >= 0)
+        return list(found)
+
     def decode(self, ids: Sequence[int], *, replace: dict[int, str] | None = None) -> str:
         """Convert ids to a text with the usual spacing. Padding, start and end symbols are left out.
 

@@ -93,7 +93,7 @@ export class BandsView {
 
   #sourceWord(word, column) {
     const { left, lineHeight, sourceY, font, most } = this.layout;
-    const marks = [word.unknown && "unknown to the model", word.dropped && "left out"].filter(Boolean);
+    const marks = [word.unknown && "not in the vocabulary", word.dropped && "left out"].filter(Boolean);
     const name = `${word.text}${marks.length ? ` (${marks.join(", ")})` : ""}`, { toggle } = this.actions;
     const acting = toggle && {
       tabindex: 0, role: "button", "aria-pressed": word.dropped ? "true" : "false", "aria-label": `${name}: ${word.dropped ? "put it back" : "leave it out"}`,

@@ -69,7 +69,7 @@ export class ClassificationView {
       h("span", { class: "share" }, percent(result.probabilities[place])))));
     const unknown = result.source.words.filter((_, place) => result.source.unknown[place]);
     parts.note.replaceChildren(
-      unknown.length ? `The model does not know: ${unknown.join(", ")}. ` : "",
+      unknown.length ? `Not in the vocabulary: ${unknown.join(", ")}. ` : "",
       result.cut ? `The model reads the first ${result.cut} tokens only. ` : "");
   }
 

@@ -57,7 +57,7 @@ export class TranslationView {
       h("p", {}, this.model.words.guide),
       h("p", { class: "legend" },
         mark("scale", "", "weight 0 to 100%"), mark("edited", "●", "attention changed by hand"), mark("changed", "word", "changed by you"),
-        mark("unknown", "word", "unknown to the model"), this.model.settings.source ? mark("dropped", "word", "left out") : null));
+        mark("unknown", "word", "not in the vocabulary"), this.model.settings.source ? mark("dropped", "word", "left out") : null));
   }
 
   /** A field for a whole target that the model has to write. */
@@ -338,7 +338,7 @@ export class TranslationView {
     const mean = view.hidden.reduce((a, b) => a + b, 0) / (view.hidden.length || 1);
     const unknown = view.source.filter((word) => word.unknown).map((word) => word.text);
     const notes = [];
-    if (unknown.length) notes.push(`The model does not know: ${unknown.join(", ")}. `);
+    if (unknown.length) notes.push(`Not in the vocabulary: ${unknown.join(", ")}. `);
     const share = view.selected === null ? mean : view.hidden[view.selected];
     if (share >= 0.005) {
       notes.push(`${percent(share)} of the weight${view.selected === null ? "" : " of this word"} is on the ${this.model.words.hidden} symbol, which is not drawn.`);

@@ -1,0 +1,87 @@
+"""Tables in and out: rows, columns and cells are kept, and the results are added."""
+
+import csv
+import json
+
+import pytest
+
+from regard.cli.tables import Table, is_table
+from regard.config import DataConfig, LabelledDataConfig
+from regard.errors import DataError, RequestError
+from regard.text.column_rules import LabelledColumns, PairColumns
+
+
+def processed(path, *, column="", rules=None, added=("label", "probability")):
+    """Return the texts of a table, and its lines with the lengths of texts as results."""
+    table = Table(str(path), rules or LabelledColumns(LabelledDataConfig()), column, added)
+    texts = list(table.texts())
+    return texts, [table.header(), *(table.render(text, ["x", len(text)][: len(added)]) for text in texts)]
+
+
+def test_rows_columns_and_line_breaks_are_kept(tmp_path):
+    rows = [["id", "review", "note"], ["1", "good", "a, b"], ["2", "two\nlines", 'said "x"'], ["3", "", ""], ["4"]]
+    with open(tmp_path / "a.csv", "w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    texts, lines = processed(tmp_path / "a.csv")
+    assert texts == ["good", "two\nlines", "", ""]
+    (tmp_path / "b.csv").write_text("\n".join(lines) + "\n")
+    with open(tmp_path / "b.csv", newline="") as file:
+        found = list(csv.reader(file))
+    results = [["label", "probability"], ["x", "4"], ["x", "9"], ["", ""], ["", ""]]
+    assert found == [[*row, *[""] * (3 - len(row)), *added] for row, added in zip(rows, results, strict=True)]
+
+
+def test_the_separator_of_the_file_is_kept(tmp_path):
+    (tmp_path / "a.csv").write_text("text;label\ngood;1\n")
+    assert processed(tmp_path / "a.csv")[1] == ["text;label;predicted_label;probability", "good;1;x;4"]
+    (tmp_path / "a.tsv").write_text('text\tid\nsaid "a\t1\n')
+    assert processed(tmp_path / "a.tsv")[1] == ["text\tid\tlabel\tprobability", 'said "a\t1\tx\t7']
+
+
+def test_json_objects_keep_their_types(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "good", "tags": [1]}\n\n{"text": null}\n')
+    texts, [header, first, second] = processed(tmp_path / "a.jsonl")
+    assert (texts, header) == (["good", ""], "")
+    assert json.loads(first) == {"id": 1, "text": "good", "tags": [1], "label": "x", "probability": 4}
+    assert json.loads(second) == {"text": None, "label": None, "probability": None}
+
+
+def test_the_column_is_that_of_the_option_the_run_or_a_usual_name(tmp_path):
+    (tmp_path / "a.csv").write_text("German,English,notes\nHaus,house,n\n")
+    pairs = {"added": ["translation"]}
+    for data, column, text in (
+        (DataConfig(source="en", target="de"), "", "house"),
+        (DataConfig(columns=("notes", "German")), "", "n"),
+        (DataConfig(source="en", target="de"), "german", "Haus"),
+        (DataConfig(source="en", target="de"), "2", "n"),
+    ):
+        assert processed(tmp_path / "a.csv", column=column, rules=PairColumns(data), **pairs)[0] == [text]
+    (tmp_path / "b.csv").write_text("a,b\nx,y\n")
+    with pytest.raises(
+        RequestError, match=r"cannot tell which column holds the text; name it with --column.* The first line is 'a', 'b'$"
+    ):
+        processed(tmp_path / "b.csv")
+    with pytest.raises(DataError, match="there is no column 'c'"):
+        processed(tmp_path / "b.csv", column="c")
+
+
+def test_damaged_tables_name_the_line(tmp_path):
+    (tmp_path / "a.csv").write_text("text,id\na,1\nb,2,3\n")
+    with pytest.raises(DataError, match=r"a\.csv, line 3: has 3 cells, expected 2"):
+        processed(tmp_path / "a.csv")
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n[1]\n')
+    with pytest.raises(DataError, match=r"a\.jsonl, line 2: expected a JSON object"):
+        processed(tmp_path / "a.jsonl")
+    (tmp_path / "e.csv").write_text("")
+    with pytest.raises(DataError):
+        processed(tmp_path / "e.csv")
+
+
+def test_only_tables_that_are_text_are_read():
+    assert [is_table(name) for name in ("a.csv", "a.TSV.gz", "a.jsonl", "a.parquet", "a.txt")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
