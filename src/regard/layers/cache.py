@@ -1,9 +1,9 @@
 """The words that a decoder has read so far: what its self-attention keeps from step to step.
 
 `PooledCache` serves plain multi-head attention in a search. The hypotheses of a sentence share one pool of keys and values, and
-a step adds those of its N words. Each hypothesis knows the places of its own words in the pool, and a mask hides the others. So
-no key or value moves when a search reorders its hypotheses. `RowCache` serves every other mechanism, and gradients: each
-hypothesis has a row of its own, with the state that `Attention.attend` returns.
+a step adds those of its N words. Each hypothesis has a mask that hides the words of the others. So no key or value moves when a
+search reorders its hypotheses, only the masks do. `RowCache` serves every other mechanism, and gradients: each hypothesis has a
+row of its own, with the state that `Attention.attend` returns.
 
 Letters: L layers, B sentences, N hypotheses of a sentence, t words so far, K words in the pool, C ≥ K places of the pool, H
 heads, G heads of keys and values, E width of a head, D width of the decoder.
@@ -12,6 +12,7 @@ heads, G heads of keys and values, E width of a head, D width of the decoder.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -74,30 +75,40 @@ class PooledCache(DecoderCache):
 
     pool: Float[Tensor, "L 2 B G C E"]
     """Keys and values, with free places at the end."""
-    places: Int[Tensor, "B N t"]
-    """Places of the words of each hypothesis."""
+    length: int
     size: int
     """K, number of places that this cache uses."""
     used: list[int]
     """Number of places in use, in a list of length 1 that all caches of this pool share."""
     mask: Float[Tensor, "B 1 N K"] | None = None
     """0 at the words of the hypothesis itself, −∞ elsewhere; None if each sentence has always had one hypothesis."""
+    own: Float[Tensor, "N N"] | None = None
+    """The mask of the new words of a step: 0 for the word of the hypothesis itself; None before several hypotheses exist."""
     views: Sequence[tuple[Tensor, Tensor, Tensor]] = ()
     """For each layer, the places of the new words (2,B,G,N,E), all keys and all values, both (B,G,K,E)."""
 
-    @property
-    def length(self) -> int:  # type: ignore[override]
-        return self.places.shape[2]
+    @cached_property
+    def places(self) -> Int[Tensor, "B N t"]:
+        """Places of the words of each hypothesis, in the order of the words."""
+        if self.mask is None:
+            return torch.arange(self.size, device=self.pool.device).expand(self.pool.shape[2], 1, -1)
+        # A word's place is after those of earlier words, so a stable sort of the mask gives the places in order.
+        return (self.mask[:, 0] < 0).byte().argsort(dim=-1, stable=True)[..., : self.length]
 
     def select(self, beam: Int[Tensor, "B N"]) -> "PooledCache":
-        places = self.places.gather(1, beam[..., None].expand(-1, -1, self.length))
-        return PooledCache(self.pool, places, self.size, self.used)
+        mask = self.mask
+        if mask is not None:
+            mask = mask.gather(2, beam[:, None, :, None].expand(-1, -1, -1, self.size))
+        elif beam.shape[1] > 1:  # all hypotheses continue the only one
+            mask = self.pool.new_zeros(len(beam), 1, beam.shape[1], self.size)
+        return PooledCache(self.pool, self.length, self.size, self.used, mask, self.own)
 
     def keep(self, rows: Int[Tensor, " M"]) -> "PooledCache":
         """Return the cache of some sentences; free places are not copied."""
         pool = self.pool.new_empty(*self.pool.shape[:2], len(rows), *self.pool.shape[3:])
         torch.index_select(self.pool[..., : self.size, :], 2, rows, out=pool[..., : self.size, :])
-        return PooledCache(pool, self.places[rows], self.size, [self.size])
+        mask = None if self.mask is None else self.mask[rows]
+        return PooledCache(pool, self.length, self.size, [self.size], mask, self.own)
 
     def extended(self, count: int) -> "PooledCache":
         """Return a cache with places for the new words."""
@@ -109,14 +120,18 @@ class PooledCache(DecoderCache):
             pool[..., : self.size, :] = self.pool[..., : self.size, :]
             used = [size]
         used[0] = size
-        new = torch.arange(self.size, size, device=pool.device)[:, None].expand(len(self.places), -1, -1)
-        places, mask = torch.cat((self.places, new), 2), None
-        if size > places.shape[2]:
-            # As numbers, because the kernel of each layer would convert a boolean mask first.
-            mask = pool.new_full((len(places), count, size), -torch.inf).scatter_(2, places, 0.0)[:, None]
-        # Views of all layers at once: with one sentence, the time of a step is proportional to its number of operations.
+        mask, own, rows = self.mask, self.own, pool.shape[2]
+        if mask is not None or count > 1:
+            # As numbers, because the kernel of each layer would convert a boolean mask first. The old part is kept, not built
+            # again from the places: with one sentence, the time of a step is proportional to its number of operations.
+            if own is None or len(own) != count:
+                own = pool.new_full((count, count), -torch.inf).fill_diagonal_(0.0)
+            old = pool.new_zeros(rows, 1, count, self.size) if mask is None else mask
+            mask = torch.cat((old, own.expand(rows, 1, -1, -1)), 3)
+        # Views of all layers at once, for the same reason.
         parts = pool[..., self.size : size, :], pool[:, 0, ..., :size, :], pool[:, 1, ..., :size, :]
-        return PooledCache(pool, places, size, used, mask, list(zip(*(part.unbind(0) for part in parts), strict=True)))
+        views = list(zip(*(part.unbind(0) for part in parts), strict=True))
+        return PooledCache(pool, self.length + 1, size, used, mask, own, views)
 
     def attend(
         self,
@@ -218,7 +233,7 @@ def begin_cache(attentions: Sequence[MultiHead], x: Float[Tensor, "B N D"]) -> D
         return RowCache([None] * len(attentions), x.shape[1], 0)
     [(groups, width)] = shapes
     pool = x.new_empty(len(attentions), 2, len(x), groups, 0, width)
-    return PooledCache(pool, torch.zeros(*x.shape[:2], 0, dtype=torch.int64, device=x.device), 0, [0])
+    return PooledCache(pool, 0, 0, [0])
 
 
 def _is_plain(attention: MultiHead) -> bool:
