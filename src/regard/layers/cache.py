@@ -84,6 +84,8 @@ class PooledCache(DecoderCache):
     """0 at the words of the hypothesis itself, −∞ elsewhere; None if each sentence has always had one hypothesis."""
     own: Float[Tensor, "N N"] | None = None
     """The mask of the new words of a step: 0 for the word of the hypothesis itself; None before several hypotheses exist."""
+    first: Int[Tensor, "B 1"] | None = None
+    """The index of each sentence's first hypothesis among all hypotheses; None if it has to be computed."""
     views: Sequence[tuple[Tensor, Tensor, Tensor]] = ()
     """For each layer, the places of the new words (2,B,G,N,E), all keys and all values, both (B,G,K,E)."""
 
@@ -96,12 +98,16 @@ class PooledCache(DecoderCache):
         return (self.mask[:, 0] < 0).byte().argsort(dim=-1, stable=True)[..., : self.length]
 
     def select(self, beam: Int[Tensor, "B N"]) -> "PooledCache":
-        mask = self.mask
+        mask, first, (rows, count) = self.mask, self.first, beam.shape
         if mask is not None:
-            mask = mask.gather(2, beam[:, None, :, None].expand(-1, -1, -1, self.size))
-        elif beam.shape[1] > 1:  # all hypotheses continue the only one
-            mask = self.pool.new_zeros(len(beam), 1, beam.shape[1], self.size)
-        return PooledCache(self.pool, self.length, self.size, self.used, mask, self.own)
+            before = mask.shape[2]
+            first = torch.arange(0, rows * before, before, device=beam.device)[:, None] if first is None else first
+            # Whole rows are copied, because `gather` would look up each number of a row by itself.
+            mask = mask.flatten(0, 2).index_select(0, (first + beam).flatten()).view(rows, 1, count, self.size)
+            first = first if count == before else None
+        elif count > 1:  # all hypotheses continue the only one
+            mask = self.pool.new_zeros(rows, 1, count, self.size)
+        return PooledCache(self.pool, self.length, self.size, self.used, mask, self.own, first)
 
     def keep(self, rows: Int[Tensor, " M"]) -> "PooledCache":
         """Return the cache of some sentences; free places are not copied."""
@@ -131,7 +137,7 @@ class PooledCache(DecoderCache):
         # Views of all layers at once, for the same reason.
         parts = pool[..., self.size : size, :], pool[:, 0, ..., :size, :], pool[:, 1, ..., :size, :]
         views = list(zip(*(part.unbind(0) for part in parts), strict=True))
-        return PooledCache(pool, self.length + 1, size, used, mask, own, views)
+        return PooledCache(pool, self.length + 1, size, used, mask, own, self.first, views)
 
     def attend(
         self,
