@@ -82,8 +82,8 @@ class PooledCache(DecoderCache):
     """Number of places in use, in a list of length 1 that all caches of this pool share."""
     mask: Float[Tensor, "B 1 N K"] | None = None
     """0 at the words of the hypothesis itself, −∞ elsewhere; None if each sentence has always had one hypothesis."""
-    own: Float[Tensor, "N N"] | None = None
-    """The mask of the new words of a step: 0 for the word of the hypothesis itself; None before several hypotheses exist."""
+    own: Float[Tensor, "M M"] | None = None
+    """The mask of the new words of the last step with several hypotheses: 0 for the word of the hypothesis itself."""
     first: Int[Tensor, "B 1"] | None = None
     """The index of each sentence's first hypothesis among all hypotheses; None if it has to be computed."""
     views: Sequence[tuple[Tensor, Tensor, Tensor]] = ()
