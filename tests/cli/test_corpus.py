@@ -44,7 +44,7 @@ def test_reviews(tmp_path, capsys):
             "corpus: 100 pairs from number 59,950 on were requested, but the corpus ends at number 59,999; "
             "lower --pairs or --start",
         ),
-        (["--pairs", "5", "--to", "/nowhere/x.tsv"], "the built-in corpus cannot be written to /nowhere/x.tsv"),
+        (["--pairs", "5", "--to", "/nowhere/x.tsv"], "/nowhere/x.tsv: cannot be written: "),
     ],
 )
 def test_mistakes_are_explained(arguments, message, capsys):

@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from regard.cli.main import main
 from regard.config.loading import load_config, render_config
 from regard.config.plugins import BUILT_IN, locate_task, task_names
 from regard.errors import BundleError, ConfigError
-from regard.task import find_task
+from regard.task import FileOperation, find_task
 
 HOME = Path(__file__).with_name("own_task")
 SOURCES = Path(regard.__file__).parent
@@ -160,7 +161,18 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(settings, packages, run,
     assert resumed == whole
 
 
-def test_the_command_line_has_it(settings, run, tmp_path):
+@dataclass(frozen=True, kw_only=True)
+class CountLines(FileOperation):
+    """Count the lines of files."""
+
+    name = "count"
+
+    def run(self, predictor, files):
+        lines = sum(len(Path(path).read_text().splitlines()) for path in files.paths)
+        return SimpleNamespace(render=lambda: f"{lines} lines")
+
+
+def test_the_command_line_has_it(settings, run, tmp_path, monkeypatch):
     data = settings["data"]["train"][0]
     code, out, err = run("train", "--help")
     assert code == 0, err
@@ -187,6 +199,10 @@ def test_the_command_line_has_it(settings, run, tmp_path):
     code, out, err = run("evaluate", folder, data, "--json")
     assert code == 0, err
     assert 0 < json.loads(out)["loss"] < 0.5
+    with monkeypatch.context() as patch:
+        patch.setattr(type(find_task("tagging")), "operations", (CountLines,))
+        code, out, err = run("count", folder, data)
+    assert (code, out) == (0, "60 lines\n"), err
     code, out, err = run("info", folder)
     assert code == 0, err
     assert f"{folder}: tagger\n" in out

@@ -87,7 +87,7 @@ def test_the_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"the built-in corpus cannot be written to .*name a file in a folder that exists"):
+    with pytest.raises(DataError, match=r"reviews\.tsv: cannot be written: .*there is no folder .*, make it first"):
         CORPUS.write(tmp_path / "nowhere" / "reviews.tsv", stop=10)
     with pytest.raises(IndexError, match="reviews 10 to 5 were requested"):
         CORPUS.write(tmp_path / "reviews.tsv", 10, 5)

@@ -8,15 +8,13 @@ import lzma
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import ClassVar, TextIO
+from typing import ClassVar
 
 from regard import disk
-from regard.errors import DataError
 
 _STEP = 20_011
 """Distance between the first examples of two consecutive seeds, so that a few seeds give different examples."""
@@ -109,9 +107,7 @@ class _Corpus:
             DataError: If the file cannot be written.
             IndexError: If the range is not within the corpus.
         """
-        with whole_file(Path(path)) as file:
-            file.write(self.header)
-            file.writelines("\t".join(texts) + "\n" for texts in self._texts(start, stop))
+        disk.save(Path(path), self.header + "".join("\t".join(texts) + "\n" for texts in self._texts(start, stop)))
 
 
 class DemoCorpus(_Corpus):
@@ -151,8 +147,7 @@ class DemoCorpus(_Corpus):
         """Write pairs as `source TAB target` lines, and optionally a second file with `0-0 1-2 …`, the sure links of each."""
         super().write(path, start, stop)
         if alignments is not None:
-            with whole_file(Path(alignments)) as links:
-                links.writelines(self[index].pharaoh() + "\n" for index in self._range(start, stop))
+            disk.save(Path(alignments), "".join(self[index].pharaoh() + "\n" for index in self._range(start, stop)))
 
 
 class ReviewCorpus(_Corpus):
@@ -184,20 +179,3 @@ class ReviewCorpus(_Corpus):
 @lru_cache
 def _read(name: str) -> list[str]:
     return lzma.decompress(files("regard.demo").joinpath(name).read_bytes()).decode().splitlines()
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[TextIO]:
-    """Open a text file for writing. The file appears under its name when it is complete; after an error, nothing is left.
-
-    Raises:
-        DataError: If the file cannot be written.
-    """
-    try:
-        with disk.whole_text(path, follow=True) as file:
-            yield file
-    except OSError as error:
-        raise DataError(
-            f"the built-in corpus cannot be written to {path}: {error.strerror or error}; name a file in a folder that exists, "
-            "is writable and has free space"
-        ) from error
