@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from export.page_models import make_classifier, make_translator
@@ -15,7 +16,7 @@ from regard.config import AttentionConfig, PoolingConfig
 from regard.errors import RegardError, RequestError
 from regard.export.page import write_page
 from regard.export.page.contents import describe_tokenizer
-from regard.export.page.examples import choose_examples
+from regard.export.page.examples import _choose, choose_examples
 from regard.export.page.join import join_modules, read_file, read_library
 
 
@@ -69,6 +70,18 @@ def test_examples_are_texts_whose_words_the_models_know(runs):
     known = choose_examples([translator])
     assert 0 < len(known) <= 6
     assert all(1 not in translator.bundle.parts.source.encode(text).ids for text in known)
+
+
+def test_an_example_shows_where_attention_and_decision_differ():
+    texts = [f"{'one ' * size}two ." for size in range(2, 12)]
+    tokenizer = SimpleNamespace(encode=lambda text: SimpleNamespace(ids=[9]))
+    apart = {texts[0]: 0.5, texts[3]: 0.2}
+    predictor = SimpleNamespace(disagreement=lambda text: apart.get(text, 0.0))
+    examples = _choose(texts, tokenizer, predictor)
+    assert texts[0] in examples  # otherwise, the shortest texts are not chosen
+    assert len(examples) <= 6
+    apart[texts[0]] = apart[texts[3]] = 0.05
+    assert texts[0] not in _choose(texts, tokenizer, predictor)
 
 
 @pytest.mark.parametrize(("source", "english"), [("en", True), ("English", True), ("de", False), ("source", False)])

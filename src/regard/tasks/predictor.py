@@ -98,6 +98,17 @@ class Predictor:
         """
         return [] if self.input_tokenizer is None else self.input_tokenizer.unknown_words(texts)
 
+    def disagreement(self, text: str) -> float:
+        """Return how far attention and decision are apart: 0 if leaving out the most attended word costs most, at most 1.
+
+        It is the difference between the losses of the prediction's probability without the word that costs most and without the
+        word with the most attention; for a text of several predictions, the largest difference. 0 without attention to words.
+
+        Args:
+            text: The text.
+        """
+        return 0.0
+
     def facts(self) -> dict[str, Any]:
         """Return facts about the model that a service lists, such as its labels."""
         return {}

@@ -86,6 +86,11 @@ def check_alike(caller: str, **lists: Sequence[Any]) -> None:
         raise RequestError(f"{caller}: got {counts}, expected the same number, at least one")
 
 
+def without_each(words: Sequence[str]) -> list[str]:
+    """Return for each word the text without it."""
+    return [" ".join([*words[:place], *words[place + 1 :]]) for place in range(len(words))]
+
+
 def text_blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     """Group lines, without their line ends, into blocks of at most `size`, or fewer if they are long: memory is bounded."""
     block: list[str] = []

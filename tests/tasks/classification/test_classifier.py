@@ -166,3 +166,15 @@ def test_other_attention():
     assert classifier.classify(TEXTS, reweight=at_step(1, flatten))[0].probability == plain[0].probability
     with pytest.raises(RequestError, match=r"^reweight names the attention 'cross'; this model has: pool$"):
         classifier.classify(TEXTS, reweight={"cross": flatten})
+
+
+def test_attention_and_decision_disagree_if_another_word_costs_more():
+    classifier, text = make(), "one two three four"
+    [found] = classifier.classify([text])
+    words, label = text.split(), found.label
+    shorter = [" ".join(words[:place] + words[place + 1 :]) for place in range(4)]
+    lost = [found.probability - one.probabilities[label] for one in classifier.classify(shorter)]
+    attended = int(found.attention.word_weights().argmax())
+    assert classifier.disagreement(text) == pytest.approx(max(lost) - lost[attended], abs=1e-6)
+    assert classifier.disagreement("") == 0
+    assert classifier.unknown_words(["one zero", "two eleven zero"]) == ["zero", "eleven"]

@@ -8,8 +8,10 @@ import pytest
 
 from regard.decoding import Hypothesis, Sampling
 from regard.errors import ConfigError, RequestError
+from regard.records import AttentionRecord
 from regard.reweight import at_step, attend_to, chain, flatten
 from regard.tasks.loading import load
+from regard.tasks.translation.results import Translation, disagreement
 from regard.tasks.translation.sources import join
 
 LINES = ["one two three .", "", "Anna saw the cat .", "   ", "ten !", "one two three four five six seven eight nine ten ."]
@@ -338,3 +340,20 @@ def test_other_attention_at_no_such_site(echo):
         RequestError, match=r"^reweight is a float, expected functions by site, as in reweight={'cross': flatten}"
     ):
         echo().translate(["Anna saw Ben ."], reweight=0.5)
+
+
+def test_attention_and_decision_disagree_if_another_word_costs_more():
+    """The first token attends to the first word and depends on the second; the end symbol depends on nothing."""
+    logs = {"found": [0.9, 0.8], "without the first": [0.9, 0.8], "without the second": [0.3, 0.8]}
+    sides = {"source_tokens": ["a", "b", "</s>"], "source_words": ["a", "b"], "source_word_of": [0, 1, -1]}
+    sides |= {"target_tokens": ["x", "</s>"], "target_words": ["x"], "target_word_of": [0, -1]}
+    record = AttentionRecord(**sides, weights={"cross": np.array([[[0.7, 0.2, 0.1], [0.0, 0.1, 0.9]]])})
+    found, *others = (
+        Translation("a b", "x", 0.0, 0.0, token_log_probabilities=np.log(one), _build=lambda: record) for one in logs.values()
+    )
+    assert disagreement(found, others) == pytest.approx(0.6)
+
+
+def test_a_translator_that_copies_agrees_with_its_attention(echo):
+    assert echo().disagreement("one two three .") == pytest.approx(0, abs=1e-3)
+    assert echo().disagreement("") == 0

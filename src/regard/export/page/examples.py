@@ -14,6 +14,8 @@ _MOST = 6
 _LONGEST = 160
 """Maximum number of characters of a held-out text; a longer one would fill a small screen."""
 _FEWEST_WORDS = 3
+_TRIED, _APART = 16, 0.1
+"""Number of texts whose attention is compared with the decision, and minimum of `Predictor.disagreement` to show one."""
 
 
 def choose_examples(predictors: Sequence[Any]) -> list[str]:
@@ -22,7 +24,7 @@ def choose_examples(predictors: Sequence[Any]) -> list[str]:
     inventories = [task.bundle_format.inventory(predictor.bundle.parts) for predictor in predictors]
     tokenizers = [next(iter(inventory.tokenizers.values())) for inventory in inventories]
     with suppress(RegardError, OSError):  # the files of the data may have moved or changed since training
-        if texts := _choose(task.training.held_out(first.config, first.bundle.parts), tokenizers[0]):
+        if texts := _choose(task.training.held_out(first.config, first.bundle.parts), tokenizers[0], first):
             return texts
     cards = [task.bundle_format.card(predictor.bundle) for predictor in predictors]
     # Subword tokenizers know the words of every language, so a model of another language needs its own examples.
@@ -31,14 +33,19 @@ def choose_examples(predictors: Sequence[Any]) -> list[str]:
     return [spelling for text in cards[0].inputs if (spelling := _known_spelling(text, tokenizers))][:_MOST]
 
 
-def _choose(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
-    """Choose texts of all lengths, from short to long, and one with a word that is not in the vocabulary, if there is one."""
+def _choose(texts: Sequence[str], tokenizer: Tokenizer, predictor: Any) -> list[str]:
+    """Choose texts of all lengths, from short to long, and two that show limits, if there are such texts.
+
+    One depends on another word than attention shows, and one has a word that is not in the vocabulary.
+    """
     short = sorted({text for text in texts if len(text) <= _LONGEST and len(text.split()) >= _FEWEST_WORDS}, key=len)
     unknown = {text for text in short if UNKNOWN in tokenizer.encode(text).ids}
     known = [text for text in short if text not in unknown]
     # From a third of the lengths on, because the shortest texts show little.
-    places = [len(known) * (2 + place) // (_MOST + 1) for place in range(_MOST - bool(unknown))]
-    chosen = list(dict.fromkeys(known[place] for place in places if place < len(known)))
+    apart = {text: predictor.disagreement(text) for text in known[:: len(known) // _TRIED + 1]}
+    limits = [text for text in sorted(apart, key=lambda text: -apart[text])[:1] if apart[text] >= _APART]
+    places = [len(known) * (2 + place) // (_MOST + 1) for place in range(_MOST - bool(unknown) - bool(limits))]
+    chosen = list(dict.fromkeys([*(known[place] for place in places if place < len(known)), *limits]))
     return chosen + sorted(unknown, key=len)[len(unknown) // 2 :][:1]
 
 

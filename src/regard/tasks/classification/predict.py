@@ -20,7 +20,7 @@ from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.data import ClassifierParts
 from regard.tasks.classification.results import Classification, build_record
 from regard.tasks.predictor import Predictor
-from regard.tasks.requests import check_alike, check_texts, padded_batches
+from regard.tasks.requests import check_alike, check_texts, padded_batches, without_each
 from regard.tasks.results import shortened
 from regard.text.corpora import cut_rows
 from regard.text.labelled.labels import Labels
@@ -114,6 +114,16 @@ class Classifier(Predictor):
                 one = replace(one, _build=build)
             found.append(one)
         return found
+
+    def disagreement(self, text: str) -> float:
+        """Return how far attention and decision are apart; see `Predictor.disagreement`."""
+        [found] = self.classify([text])
+        record = None if found.attention is None else found.attention.in_units("words")
+        if record is None or not record.source_words:
+            return 0.0
+        others = self.classify(without_each(record.source_words), record=())
+        lost = [found.probability - other.probabilities[found.label] for other in others]
+        return max(lost) - lost[int(record.word_weights().argmax())]
 
     def evaluate(
         self, texts: Sequence[str], labels: Sequence[str | Collection[str]], *, progress: bool = False

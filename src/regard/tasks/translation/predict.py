@@ -30,13 +30,14 @@ from regard.tasks.requests import (
     reweight_by_site,
     text_blocks,
     with_settings,
+    without_each,
 )
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.data import Tokenizers
 from regard.tasks.translation.guiding import TargetConstraints
 from regard.tasks.translation.metrics import suitable_metrics
 from regard.tasks.translation.precision import SearchModel
-from regard.tasks.translation.results import Translation, build_record, replace_unknown
+from regard.tasks.translation.results import Translation, build_record, disagreement, replace_unknown
 from regard.tasks.translation.sources import Source, empty_hypothesis, encode_sources, join
 from regard.text.symbols import END, START
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -253,6 +254,14 @@ class Translator(Predictor):
             self._translation(Source(text, (row,)), one, {}, target)
             for text, row, one, target in zip(sources, rows[0], found, targets, strict=True)
         ]
+
+    def disagreement(self, text: str) -> float:
+        """Return how far attention and decision are apart, for the token where they are most; see `Predictor.disagreement`."""
+        [target] = [one.text for one in self.translate([text], record=())]
+        [found] = self.force([text], [target])
+        if found.attention is None or not (texts := without_each(found.attention.in_units("words").source_words)):
+            return 0.0
+        return disagreement(found, self.force(texts, [target] * len(texts), record=()))
 
     def score(self, sources: Sequence[str], targets: Sequence[str], *, progress: bool = False) -> list[Translation]:
         """Score given translations without attention, which is faster; otherwise as `force`."""

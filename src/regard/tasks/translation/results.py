@@ -1,6 +1,6 @@
 """One translation: text, scores and attention."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from regard.decoding import Hypothesis
 from regard.plurals import counted
-from regard.records import AttentionRecord
+from regard.records import AttentionRecord, views
 from regard.tasks.results import Prediction, record_side, shortened, table
 from regard.tasks.translation.data import Tokenizers
 from regard.tasks.translation.sources import Source
@@ -92,6 +92,19 @@ def build_record(
         score=hypothesis.score,
         log_probability=hypothesis.log_probability,
     )
+
+
+def disagreement(found: Translation, others: Sequence[Translation]) -> float:
+    """Return how far attention and decision are apart, for the token of a translation where they are most.
+
+    `others` are the same translation of the source without each of its words. See `Predictor.disagreement`.
+    """
+    assert found.attention is not None
+    record, sizes = found.attention.in_units("words"), (len(found.token_log_probabilities), len(others))
+    weights = views.pick_head(record.weights[record.site()], record.site(), None)
+    attended = views.merge(weights, range(sizes[0]), record.source_word_of, sizes).argmax(axis=1)
+    lost = np.exp(found.token_log_probabilities) - np.exp([other.token_log_probabilities for other in others])
+    return float((lost.max(axis=0) - lost[attended, np.arange(sizes[0])]).max())
 
 
 def replace_unknown(hypothesis: Hypothesis, source: Source, tokenizer: Tokenizer, site: str) -> dict[int, str]:
