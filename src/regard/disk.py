@@ -30,8 +30,8 @@ except ImportError:  # Windows
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """Error numbers for a full disk, an exhausted quota, and a file that exceeds the size limit."""
 
+# Number of bytes of the longest name that `_beside` extends. File systems allow 255, or 143 if they encrypt names.
 _LONGEST_NAME = 120
-"""Number of bytes of the longest name that `_beside` extends. File systems allow 255, or 143 if they encrypt names."""
 _SEAL = b"\nsha256 %b\n"
 _SEAL_SIZE = len(_SEAL) - 2 + 64
 ORDINARY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)

@@ -10,20 +10,18 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _LONGEST = 2000
+# Phrases, in lower case, of messages about a lack of memory: from PyTorch, CUDA, C, C++, and libraries in Rust (tokenizers,
+# safetensors).
 _SHORT_OF_MEMORY = (
     *("out of memory", "alloc_failed", "bad_alloc", "memory allocation", "allocation failed"),
     *("can't allocate memory", "cannot allocate memory", "pyobject pointer is null"),
 )
-"""Phrases, in lower case, of messages about a lack of memory: from PyTorch, CUDA, C, C++, and libraries in Rust (tokenizers,
-safetensors).
-"""
 _SHORTENED = " … "
+# Characters to escape: control characters (but not tab and line feed), line and paragraph separators, marks that change the
+# writing direction, and halves of surrogate pairs.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters to escape: control characters (but not tab and line feed), line and paragraph separators, marks that change the
-writing direction, and halves of surrogate pairs.
-"""
+# A line feed that is not followed by two spaces.
 _LINE_FEED = re.compile(r"\n(?!  )")
-"""A line feed that is not followed by two spaces."""
 
 
 def printable(text: str) -> str:

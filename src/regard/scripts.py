@@ -3,13 +3,13 @@
 import unicodedata
 from functools import lru_cache
 
+# Beginnings of the names of these scripts' characters in Unicode.
 _SPACELESS = (
     *("CJK UNIFIED", "CJK COMPATIBILITY IDEOGRAPH", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "BOPOMOFO"),
     *("THAI ", "LAO ", "KHMER ", "MYANMAR ", "TIBETAN ", "YI ", "TAI ", "NEW TAI LUE ", "JAVANESE ", "BALINESE "),
 )
-"""Beginnings of the names of these scripts' characters in Unicode."""
+# Signs that join two consonants: the zero-width joiner, and those of Khmer, Myanmar, Tai Tham, Balinese and Javanese.
 _JOINING = "\u200d\u17d2\u1039\u1a60\u1b44\ua9c0"
-"""Signs that join two consonants: the zero-width joiner, and those of Khmer, Myanmar, Tai Tham, Balinese and Javanese."""
 
 
 def is_spaceless(text: str) -> bool:

@@ -88,13 +88,13 @@ def _check(options: Iterable[str], known: Sequence[str]) -> None:
             raise RequestError(f"pipeline: there is no option '{name}'{nearest(name, [*known, 'batch_size'])}")
 
 
+# The task of the model, and the function that runs it, by the name of Hugging Face's pipeline.
 _KINDS = {
     "translation": ("translation", _translate),
     "text-classification": ("classification", _classify),
     "sentiment-analysis": ("classification", _classify),
     "text-generation": ("language", _generate),
 }
-"""The task of the model, and the function that runs it, by the name of Hugging Face's pipeline."""
 
 
 def pipeline(task: str, model: Any, *, device: str = "auto") -> Pipeline:

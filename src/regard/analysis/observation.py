@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from regard.errors import ConfigError, RegardError, RequestError, nearest
 from regard.private_torch import in_backward, is_compiled
 
+# Maximum number of weights that are computed at a time (but at least one row), to limit memory beyond the kept weights.
 _CHUNK = 1 << 24
-"""Maximum number of weights that are computed at a time (but at least one row), to limit memory beyond the kept weights."""
+# Substrings of the names of modules that attend to another sequence.
 _ACROSS = ("cross", "encoder_attn", "encdec")
-"""Substrings of the names of modules that attend to another sequence."""
 _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead")
 
 

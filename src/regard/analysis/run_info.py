@@ -26,12 +26,12 @@ from regard.task import find_task
 from regard.text.symbols import SPECIAL_TOKENS
 from regard.text.tokenizers.tokenizer import Tokenizer
 
+# Maximum number of frequent symbols, of characters in a line, and of labels in the text for a terminal.
 _FREQUENT, _LONGEST, _MOST_LABELS = 10, 4000, 20
-"""Maximum number of frequent symbols, of characters in a line, and of labels in the text for a terminal."""
 _LARGEST_FACTS = 1 << 20  # bytes
 _VERSIONS = ("regard", "commit", "python", "torch", "tokenizers", "safetensors", "numpy", "spacy")
+# Errors from a report of another version, or one that `fit` did not write.
 _WRONG_FORM = (KeyError, TypeError, ValueError, AttributeError)
-"""Errors from a report of another version, or one that `fit` did not write."""
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from regard.errors import printable
 from regard.task import Bundle, Card, find_task
 
 _CODE_SPAN = re.compile(r"((?<!`)`[^`]+`(?!`))")
+# Characters with a meaning in Markdown, and those that turn plain addresses into links.
 _MARKDOWN = re.compile(r"[\\`*~\[\]]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)(?!lt;)|:(?=//)|(?<=\bwww)\.")
-"""Characters with a meaning in Markdown, and those that turn plain addresses into links."""
+# Keys of the counts of examples in a bundle's report, and the kind of these examples.
 _COUNTS = {"num_train": "training", "num_dev": "held-out"}
-"""Keys of the counts of examples in a bundle's report, and the kind of these examples."""
 _PRIVATE = "Its training data may contain private or biased text; regard does not filter it."
 
 

@@ -21,8 +21,8 @@ from regard.errors import BundleError, ConfigError, RegardError, RequestError
 from regard.task import Bundle, BundleFiles, Inventory, find_task
 
 Found = TypeVar("Found")
+# Maximum number of times that a folder is read again if a run replaces its model at the same time.
 _TRIES = 20
-"""Maximum number of times that a folder is read again if a run replaces its model at the same time."""
 
 
 def load_bundle(

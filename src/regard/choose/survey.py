@@ -23,8 +23,8 @@ from regard.text.tokenizers.resolve import ENDS, is_tokenised
 
 SAMPLE_SIZE = 20_000
 """Maximum number of texts in the sample whose letters and words are examined; mean lengths are computed from all texts."""
+# Maximum number of symbols, and maximum mean lengths: of symbols in characters, names in words, strings in characters.
 _MOST_SYMBOLS, _LONGEST_SYMBOL, _LONGEST_NAME, _LONGEST_STRING = 200, 2.5, 2.5, 50
-"""Maximum number of symbols, and maximum mean lengths: of symbols in characters, names in words, strings in characters."""
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 PRESETS = {"recurrent": "demo", "transformer": "transformer-demo"}
 """Preset of a translator for each value of `--model`."""
+# Presets of the classifiers that are compared; the prediction of the first is shown.
 _CLASSIFIERS = ("bag", "tutorial-bilstm", "bilstm", "hierarchical")
-"""Presets of the classifiers that are compared; the prediction of the first is shown."""
+# Settings that shorten the training of all classifiers except the first, so that the whole demo takes about a minute.
 _SHORTER = {"training.max_epochs": 2, "training.batch_sentences": 32, "data.max_texts": 10_000}
-"""Settings that shorten the training of all classifiers except the first, so that the whole demo takes about a minute."""
 _NUM_EXAMPLES = {"translation": 30_000, "classification": 16_000}
+# Index of the first held-out example, after those for training. No sentence is in two pairs of the corpus.
 _FIRST_HELD_OUT = {"translation": 58_000, "classification": 28_000}
-"""Index of the first held-out example, after those for training. No sentence is in two pairs of the corpus."""
 _HELD_OUT = 1000
+# Lengths in words that the text whose prediction is shown may have.
 _SHOWN_WORDS = {"translation": range(8, 12), "classification": range(10, 18)}
-"""Lengths in words that the text whose prediction is shown may have."""
 
 
 def main(arguments: Sequence[str]) -> None:

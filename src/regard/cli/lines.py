@@ -19,10 +19,10 @@ from regard.terminal import replace_unwritable, show
 from regard.text.opening import LONGEST_SIDE, find_mark, open_bytes
 from regard.text.rows import name_format
 
+# Maximum number of lines of standard input that are processed together.
 _AT_ONCE = 1024
-"""Maximum number of lines of standard input that are processed together."""
+# Number of characters per read while the rest of a line that is too long is skipped.
 _PASSED_OVER = 1 << 20
-"""Number of characters per read while the rest of a line that is too long is skipped."""
 
 
 def read_lines(path: str, verb: str, *, kept: int = LONGEST_SIDE) -> Iterator[str]:

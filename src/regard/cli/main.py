@@ -64,11 +64,11 @@ More:
   regard --version
 """
 
+# Commands with a module of their own. The others are operations of tasks, such as `translate` (`regard.cli.operate`).
 _MODULES = (
     *("demo", "presets", "train", "resume", "info", "curves"),
     *("look", "corpus", "export", "page", "serve", "push"),
 )
-"""Commands with a module of their own. The others are operations of tasks, such as `translate` (`regard.cli.operate`)."""
 
 _OUT_OF_MEMORY = (
     "there is not enough memory; train with lower training.batch_tokens, data.max_tokens or sizes under model, "

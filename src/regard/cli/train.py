@@ -30,12 +30,12 @@ Setting another `kind` for a part resets the other settings of that part."""
 
 
 _HELP = {"-h", "--help", "--help-all"}
+# Settings that are often set, of all tasks, in the order of the help text.
 _OFTEN = (
     *("data.source", "data.target", "data.columns", "data.text", "data.label", "data.dev", "data.max_pairs", "data.max_texts"),
     *("tokenizers.source.kind", "tokenizer.kind", "model.kind", "training.max_epochs"),
     *("training.max_minutes", "training.batch_tokens", "training.learning_rate", "training.patience", "seed"),
 )
-"""Settings that are often set, of all tasks, in the order of the help text."""
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -13,8 +13,8 @@ SearchPrecision = Literal["float32", "bfloat16", "int8"]
 """Number format of matrix products in a search for translations."""
 
 
+# Largest weight decay for `adam`. With 0.1, a Transformer learns nothing except the frequencies of words.
 _MOST_L2 = 0.05
-"""Largest weight decay for `adam`. With 0.1, a Transformer learns nothing except the frequencies of words."""
 
 
 class ScheduleSettings(Settings):

@@ -16,8 +16,8 @@ from typing import ClassVar
 
 from regard import disk
 
+# Distance between the first examples of two consecutive seeds, so that a few seeds give different examples.
 _STEP = 20_011
-"""Distance between the first examples of two consecutive seeds, so that a few seeds give different examples."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 

@@ -8,8 +8,8 @@ from jaxtyping import Shaped
 
 _ALMOST_ALL = 0.99
 _FEWEST_TEXTS = 10
+# Minimum ratio of the frequencies of the two most frequent answers for labels to count as unbalanced.
 _UNBALANCED = 3
-"""Minimum ratio of the frequencies of the two most frequent answers for labels to count as unbalanced."""
 
 
 @dataclass(frozen=True)

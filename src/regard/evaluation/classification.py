@@ -11,8 +11,8 @@ from regard.errors import ShapeError
 from regard.evaluation.tables import Result, shorten, table
 from regard.plurals import counted
 
+# Maximum number of labels for which confusions are shown as a matrix; with more, the most frequent confusions are listed.
 _MATRIX_LABELS = 12
-"""Maximum number of labels for which confusions are shown as a matrix; with more, the most frequent confusions are listed."""
 _CONFUSIONS = 20
 
 

@@ -13,8 +13,8 @@ from regard.evaluation.classification import check_labels, macro_f1
 from regard.evaluation.tables import shorten, table
 from regard.plurals import counted
 
+# Maximum number of counts in memory at once during resampling.
 _AT_ONCE = 1 << 24
-"""Maximum number of counts in memory at once during resampling."""
 
 CERTAIN = 0.05
 """Significance level: a difference is significant if its p-value is below this."""

@@ -13,8 +13,8 @@ from regard.evaluation.classification import Scores, negative_log_likelihood, sc
 from regard.evaluation.tables import shorten
 
 _MISTAKES = 10
+# Maximum width of the text of a mistake in `LabelledEvaluation.render`, in cells of a terminal.
 _SHOWN = 160
-"""Maximum width of the text of a mistake in `LabelledEvaluation.render`, in cells of a terminal."""
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ from regard.models.transformer.model import TransformerState
 from regard.models.transformer.translator import TransformerTranslator
 
 Decoding = RecurrentTranslator | TransformerTranslator | TransformerLanguageModel
+# Axes of a Transformer's state: keys and values of the words so far, in all layers.
 _CACHES = {"own_key": "BNLGTD", "own_value": "BNLGTD"}
-"""Axes of a Transformer's state: keys and values of the words so far, in all layers."""
 
 
 class EncoderGraph(nn.Module):

@@ -25,11 +25,11 @@ from regard.version import __version__
 FORMAT_VERSION = 1
 MANIFESTS = ("onnx.json", "ctranslate2.json")
 """Names of the files that describe an export, one for each format; a folder without such a file is not an export."""
+# Names of the files of exports. A folder with other files is not replaced, because they would be lost.
 _WRITTEN = re.compile(
     r"(onnx|ctranslate2|labels|config|tokenizer(\.\w+)?|\w+_vocabulary)\.(json|yaml|txt)"
     r"|(encoder|step|classifier)\.onnx|model\.bin|README\.md|example\.py"
 )
-"""Names of the files of exports. A folder with other files is not replaced, because they would be lost."""
 _COPIED = ("config.yaml", "labels.json", "README.md")
 
 

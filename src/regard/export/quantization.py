@@ -17,8 +17,8 @@ from regard.errors import RequestError
 from regard.export.verification import compare, run_exported
 from regard.task import Files, find_task
 
+# Names of the numbers in an evaluation that are settings, not scores.
 _SETTINGS = ("length_penalty", "length_reward")
-"""Names of the numbers in an evaluation that are settings, not scores."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from regard.layers.recurrent import RecurrentLayer, State
 
+# Index of each ONNX gate among PyTorch's gates, by the number of gates.
 _GATES = {3: (1, 0, 2), 4: (0, 3, 1, 2)}
-"""Index of each ONNX gate among PyTorch's gates, by the number of gates."""
 
 Model = TypeVar("Model", bound=nn.Module)
 

@@ -19,8 +19,8 @@ TOLERANCE = 1e-4
 SIZES = ((1, 1, 1), (1, 6, 5), (2, 1, 3), (3, 9, 1), (5, 13, 4), (4, 30, 2))
 """Sizes of the inputs for a comparison: number of sentences, tokens in the longest sentence, hypotheses per sentence."""
 _STEPS = 4
+# First id that is not a special symbol.
 _FIRST_WORD = 4
-"""First id that is not a special symbol."""
 
 
 @dataclass

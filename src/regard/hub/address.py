@@ -12,8 +12,8 @@ from regard.errors import BundleError, RequestError
 
 PREFIX = "hf://"
 _NAME = re.compile(r"(?=.{1,96}$)[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9_])?")
+# Names of the errors of connections in the HTTP libraries of huggingface_hub: httpx and requests.
 _UNREACHABLE = ("TransportError", "ConnectionError")
-"""Names of the errors of connections in the HTTP libraries of huggingface_hub: httpx and requests."""
 _REVISION = re.compile(r"(?!/)[\w./-]{1,200}")
 
 

@@ -23,8 +23,8 @@ from regard.hub.address import Address, client, explained, is_address
 from regard.text.cache import cache_folder
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+# Maximum size in bytes of each file except the weights.
 _LARGEST_TEXT = 1 << 26
-"""Maximum size in bytes of each file except the weights."""
 
 
 def local_folder(name: str | Path) -> Path:

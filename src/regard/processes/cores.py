@@ -5,12 +5,10 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 
+# Number of times that a thread checks whether its work has come, before it sleeps: some microseconds. With 0, as `passive`
+# says, two threads train a small model no faster than one; with 20,000 (libgomp's default is 300,000), another program on the
+# machine makes training five times as slow as one thread (benchmarks/log.md).
 _SPINS = "1000"
-"""Number of times that a thread checks whether its work has come, before it sleeps: some microseconds.
-
-With 0, as `passive` says, two threads train a small model no faster than one; with 20,000 (libgomp's default is 300,000),
-another program on the machine makes training five times as slow as one thread (benchmarks/log.md).
-"""
 _CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 

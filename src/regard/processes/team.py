@@ -28,8 +28,8 @@ from regard.processes.ranks import Ranks, read_ranks
 
 T = TypeVar("T")
 
+# Maximum time that a process waits for another one that is alive, and for another one's last message after an error.
 _PATIENCE, _GRACE = timedelta(days=30), timedelta(seconds=2)
-"""Maximum time that a process waits for another one that is alive, and for another one's last message after an error."""
 
 
 class Team:

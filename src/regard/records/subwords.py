@@ -8,6 +8,7 @@ from regard.errors import RequestError, nearest
 from regard.scripts import ends_word, is_spaceless
 
 Scheme = Literal["auto", "wordpiece", "sentencepiece", "bytes", "end", "joiner", "none"]
+# Marks of tokens by scheme, whether they are at the start of a token, and whether they join tokens (or separate words).
 _MARKS: dict[str, tuple[tuple[str, ...], bool, bool]] = {
     "wordpiece": (("##",), True, True),
     "sentencepiece": (("▁",), True, False),
@@ -15,7 +16,6 @@ _MARKS: dict[str, tuple[tuple[str, ...], bool, bool]] = {
     "end": (("</w>",), False, False),
     "joiner": (("@@",), False, True),
 }
-"""Marks of tokens by scheme, whether they are at the start of a token, and whether they join tokens (or separate words)."""
 _SCHEMES = ("auto", *_MARKS, "none")
 _SPECIAL = re.compile(r"\[(CLS|SEP|PAD|BOS|EOS)\]|</?s>|<(pad|bos|eos|cls|sep)>|<\|[^|]*\|>", re.IGNORECASE)
 SPELLED_IN_BYTES = ("bytes", "sentencepiece")

@@ -23,8 +23,8 @@ from regard.serve.metrics import Metrics
 from regard.stopping import Stopped, is_wanted
 from regard.task import Look, Text, TextOperation
 
+# Maximum number of seconds that a client is asked to wait before it tries again.
 _LONGEST_RETRY = 60
-"""Maximum number of seconds that a client is asked to wait before it tries again."""
 
 
 @dataclass(eq=False)

@@ -21,10 +21,10 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
+# Paths that need no token, and no accepted host name, because programs that watch a container use many.
 _OPEN = frozenset({"/healthz", "/readyz"})
-"""Paths that need no token, and no accepted host name, because programs that watch a container use many."""
+# IP addresses: the name of a web site has a letter in its last part, and no brackets.
 _ADDRESS = re.compile(r"[0-9.]+|\[[0-9a-f:.]+\]")
-"""IP addresses: the name of a web site has a letter in its last part, and no brackets."""
 _CLOSE = {"Connection": "close"}
 _GONE = ServiceError(499, "client_closed", "the client closed the connection")
 

@@ -17,8 +17,8 @@ from regard.serve.limits import Limits
 from regard.serve.log import log, set_up_log
 from regard.serve.middleware import Middleware
 
+# Time in seconds during a stop in which requests on open connections are still accepted.
 _SETTLING_SECONDS = 1.0
-"""Time in seconds during a stop in which requests on open connections are still accepted."""
 _SPARE_SECONDS = 5
 _KEEP_ALIVE_SECONDS = 75
 _LAST_PORT = 65535

@@ -17,8 +17,8 @@ from regard.text.report import ReadingReport
 from regard.text.strings import is_unicode, normalise, quoted
 
 Labels = tuple[str, ...]
+# A file with fewer lines is treated as if it had this number, so that one unusable line in a file of five is allowed.
 _FEWEST = 10
-"""A file with fewer lines is treated as if it had this number, so that one unusable line in a file of five is allowed."""
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from regard.text.languages import find_language, find_languages, find_named_lang
 
 CERTAIN, USUAL, POSSIBLE = 8, 6, 3
 """Ranks of names that are certain, usual and possible names of a wanted column."""
+# Ranks of names that contain such a name among other words.
 _INSIDE = {CERTAIN: 5, USUAL: 4, POSSIBLE: 2}
-"""Ranks of names that contain such a name among other words."""
 NEVER = -1
 """Rank of names of other columns: row numbers, dates, authors, another language."""
+# Ranks of names that are the language of a side, contain it, or are any language if the settings name none.
 _OF_SIDE, _CONTAINS_SIDE, _ANY_LANGUAGE = 8, 6, 6
-"""Ranks of names that are the language of a side, contain it, or are any language if the settings name none."""
+# Rank of names such as `label_id` as the name of a label.
 _LABEL_NUMBER = 1
-"""Rank of names such as `label_id` as the name of a label."""
 _LONGEST_LABEL_WORDS = 8
 
 
@@ -54,8 +54,8 @@ class Names:
 
 
 TEXT, LABEL, SOURCE, TARGET, METADATA = map(Names, ("text", "label", "source", "target", "metadata"))
+# Further names that columns of pairs may have.
 _PLAIN = frozenset(("text", "sentence", "score", "sentence 1", "sentence 2"))
-"""Further names that columns of pairs may have."""
 
 
 def is_metadata(name: str) -> bool:

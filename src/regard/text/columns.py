@@ -19,10 +19,10 @@ SAMPLE_ROWS = 1000
 """Maximum number of rows from which columns are judged."""
 COLUMNS_JUDGED = 100
 """Maximum number of columns that are judged; a column after these can only be chosen in the settings."""
+# Minimum rank of a name that decides, whatever the column holds.
 _TRUSTED = 5
-"""Minimum rank of a name that decides, whatever the column holds."""
+# Maximum number of characters of a value from which a column is judged.
 _LONGEST_CELL = 2000
-"""Maximum number of characters of a value from which a column is judged."""
 _COLUMNS_SHOWN = 12
 TOO_DEEP = "values nested too deeply"
 """Shape of values inside lists or deep inside objects, which cannot be read."""

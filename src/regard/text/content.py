@@ -9,13 +9,13 @@ from regard.scripts import is_spaceless
 
 Kind = Literal["nothing", "numbers", "dates", "addresses", "codes", "one value", "licences", "lists", "words"]
 
+# Minimum number of cells for recognising a value that never changes.
 _ENOUGH_TO_REPEAT = 5
-"""Minimum number of cells for recognising a value that never changes."""
 MANY = 20
 """Minimum number of cells for drawing conclusions from the number of different values."""
 
+# Minimum share of the cells that must be of one kind for the column to be of that kind.
 _MOST = 0.9
-"""Minimum share of the cells that must be of one kind for the column to be of that kind."""
 _NUMBER = re.compile(r"[-+]?[\d.,\u00a0'’]*\d(?:[eE][-+]?\d+)?\s?[%€$£]?")
 _DATE = re.compile(
     r"\d{1,4}[-/.年]\s?\d{1,2}[-/.月]\s?\d{1,4}日?(?:[T ]?\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(?::\d{2})?"

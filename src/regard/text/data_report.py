@@ -15,8 +15,8 @@ WARN_OVERLAP = 0.1
 """A warning is given if at least this share of the dev examples is also in the training data."""
 _LABELS_SHOWN = 12
 _SYMBOLS_SHOWN = 20
+# Share of unknown tokens above which the report suggests a new vocabulary.
 _MANY_UNKNOWN = 0.05
-"""Share of unknown tokens above which the report suggests a new vocabulary."""
 
 
 @dataclass(kw_only=True)

@@ -6,20 +6,20 @@ from pathlib import Path
 from regard.text.opening import OVER_LONG_LINE, is_utf8, line_blocks
 from regard.text.strings import is_unicode, quoted
 
+# Encodings that can be suggested, and their usual names.
 _SHOWN = {
     "cp1251": "Windows-1251", "cp1253": "Windows-1253", "cp1255": "Windows-1255", "cp1256": "Windows-1256", "koi8_r": "KOI8-R",
     "cp932": "Shift JIS", "euc_jp": "EUC-JP", "gb18030": "GB 18030", "big5": "Big5", "cp949": "Windows-949 (Korean)",
     "utf-16-le": "UTF-16 (little-endian) without a byte order mark",
     "utf-16-be": "UTF-16 (big-endian) without a byte order mark",
 }  # fmt: skip
-"""Encodings that can be suggested, and their usual names."""
+# Encodings of the Latin alphabet, which a text does not tell apart; the most common one first.
 _LATIN = ("cp1252", "cp1250", "iso8859_2", "cp1254", "cp1257", "mac_roman", "cp850")
-"""Encodings of the Latin alphabet, which a text does not tell apart; the most common one first."""
+# Minimum share of ASCII among the bytes of a text in the Latin alphabet.
 _LATIN_LETTERS = 0.75
-"""Minimum share of ASCII among the bytes of a text in the Latin alphabet."""
 _SAMPLE_BYTES = 1 << 16
+# Number of characters after which the search for lines that are not UTF-8 ends.
 _SEARCHED = 1 << 26
-"""Number of characters after which the search for lines that are not UTF-8 ends."""
 
 
 def advise_encoding(path: str | Path) -> str:

@@ -27,12 +27,12 @@ from regard.text.strings import is_unicode, quoted, trim
 
 _LONGEST_NAME = 60
 _MOST_WORDS = 6
+# Maximum number of lines above a header.
 _MOST_TITLES = 3
-"""Maximum number of lines above a header."""
+# Minimum share of undecodable rows for which an error about columns names the encoding as the probable cause.
 _DAMAGED = 0.1
-"""Minimum share of undecodable rows for which an error about columns names the encoding as the probable cause."""
+# Minimum length of texts that a name is compared with, in characters; half of it for scripts without spaces between words.
 _LENGTH_OF_TEXTS = 20
-"""Minimum length of texts that a name is compared with, in characters; half of it for scripts without spaces between words."""
 _IDENTIFIER = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+|[a-z]+([A-Z][a-z0-9]+)+")
 
 Rows = Sequence[Sequence[str]]

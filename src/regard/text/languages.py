@@ -10,11 +10,11 @@ from regard.errors import nearest
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)")
 _LONGEST_NAME = 200
 _SEPARATORS = re.compile(r"[\W_]+")
+# Words that may follow or precede a language in the name of a column, such as `word` in `English word`.
 _BESIDE_LANGUAGE = re.compile(
     r"(text|sentence|word|term)s?|translation|wort|worter|satz|satze|ubersetzung|mots?|texte|phrase|palabra|texto|frase|oracion|"
     r"parola|testo"
 )
-"""Words that may follow or precede a language in the name of a column, such as `word` in `English word`."""
 
 
 @lru_cache(4096)

@@ -35,11 +35,11 @@ CHUNK_CHARACTERS = 1 << 22
 OVER_LONG_LINE = "\x00over-long line"
 """Placeholder for a line that is longer than `LONGEST_LINE`; the readers recognise it by `is`."""
 
+# Minimum number of lines that end in `\r` for which a file without `\n` is refused. A line may contain a few `\r`.
 _FEWEST_RETURNS = 12
-"""Minimum number of lines that end in `\\r` for which a file without `\\n` is refused. A line may contain a few `\\r`."""
 _ARCHIVES = {b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
+# Beginning of an old office document, or of a new one, which is a zip archive.
 _OFFICE = re.compile(rb"\xd0\xcf\x11\xe0\xa1\xb1|PK.*(\[Content_Types\]\.xml|application/vnd\.oasis\.opendocument)", re.DOTALL)
-"""Beginning of an old office document, or of a new one, which is a zip archive."""
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, because its mark begins with the mark of UTF-16

@@ -24,10 +24,9 @@ from regard.text.symbols import show_space
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 WHAT = "text"
+# Number of characters after which a paragraph is split at the end of the line, so that a file without empty lines cannot fill
+# the memory.
 _LONGEST_PARAGRAPH = 1 << 20
-"""Number of characters after which a paragraph is split at the end of the line, so that a file without empty lines cannot fill
-the memory.
-"""
 
 
 def read_texts(paths: Sequence[str | Path], data: TextDataConfig, report: ReadingReport) -> Iterator[Chunk]:

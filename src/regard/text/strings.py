@@ -13,8 +13,8 @@ INVISIBLE = "\u00ad\u061c\u180e\ufeff" + "".join(
 )
 """Characters that are not shown: joiners, marks of direction, the byte order mark, the zero-width space, the soft hyphen."""
 _EDGES = INVISIBLE + "".join(filter(str.isspace, map(chr, range(0x3001))))
+# A part of a long run of characters that may be combining marks: they are not ASCII, and no letters or digits.
 _MANY_MARKS = re.compile(r"(?<=[^\w\0-\x7f]{8})([^\w\0-\x7f]{32})")
-"""A part of a long run of characters that may be combining marks: they are not ASCII, and no letters or digits."""
 
 
 def trim(text: str) -> str:

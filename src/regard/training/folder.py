@@ -42,8 +42,9 @@ from regard.errors import BundleError, ConfigError, TrainingError
 from regard.processes.team import Team, with_plain_numbers
 
 _RUN, _START, _LAST, _PREVIOUS, _LOCK = "run.json", "start.ckpt", "last.ckpt", "previous.ckpt", "lock"
+# Files that a run writes before run.json; a killed process may leave them.
 _BEFORE_RUN = (_LOCK, _START, f"{_START}.new", f"{_RUN}.new")
-"""Files that a run writes before run.json; a killed process may leave them."""
+# Examples of the entries of run.json. `trainer.py` explains them where it makes them.
 _FACTS: dict[str, Any] = {
     "settings": {},
     "fingerprint": "",
@@ -53,7 +54,6 @@ _FACTS: dict[str, Any] = {
     "estimated": {},
     "environment": {},
 }
-"""Examples of the entries of run.json. `trainer.py` explains them where it makes them."""
 _LARGEST_FACTS = 1 << 20  # bytes
 _REMEDY = "restore an intact copy of the file, or start a new run"
 

@@ -20,8 +20,8 @@ from regard.errors import RegardError
 from regard.terminal import show
 from regard.training.run import Callback, Run
 
+# Number of updates before the speed is measured, and seconds after which the time of the run is estimated.
 _WARM_UP, _ENOUGH = 3, 5.0
-"""Number of updates before the speed is measured, and seconds after which the time of the run is estimated."""
 
 
 class Reporter(Callback):
@@ -171,8 +171,8 @@ class Bars(Reporter):
             self._bars = None
 
 
+# Seconds between two updates of the bar, and of the curves, which take longer to draw.
 _BAR_EVERY, _CURVES_EVERY = 0.5, 3.0
-"""Seconds between two updates of the bar, and of the curves, which take longer to draw."""
 _BAR = (
     '<div style="font-family:monospace;white-space:pre-wrap">'
     '<progress max="{total}" value="{done}" style="width:18em;vertical-align:middle"></progress> {words}</div>'

@@ -21,8 +21,8 @@ from regard.plurals import counted
 from regard.training.recorded import RecordedGradients, can_record, scale_loss
 from regard.training.run import Run
 
+# Part of PyTorch's error message about an operation that has no deterministic form.
 _NOT_DETERMINISTIC = "does not have a deterministic implementation"
-"""Part of PyTorch's error message about an operation that has no deterministic form."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ NAMES = {"source": "source", "target": "output"}
 """Names of the sides of a record."""
 Kind = Literal["label", "encoder", "decoder", "language", "cross"]
 
+# Descriptions of pictures; `row` and `column` are replaced by the units of rows and columns, such as `word`.
 _SHOWS: dict[Kind, str] = {
     "label": "which {column}s the model attended to when it chose the label",
     "encoder": "which {column}s the encoder attended to when it encoded that {row}",
@@ -21,7 +22,6 @@ _SHOWS: dict[Kind, str] = {
     "language": "which {column}s up to that {row} the model attended to when it predicted the next one",
     "cross": "which source {column}s the decoder attended to when it wrote that output {row}",
 }
-"""Descriptions of pictures; `row` and `column` are replaced by the units of rows and columns, such as `word`."""
 _READ: dict[Kind, str] = {  # for records whose rows are the words that a decoder reads
     "decoder": "which output {column}s the decoder attended to when it read that {row}",
     "cross": "which source {column}s the decoder attended to when it read that output {row}",
@@ -29,8 +29,8 @@ _READ: dict[Kind, str] = {  # for records whose rows are the words that a decode
 _CAUSAL = "which {column}s up to that {row} the model attended to when it read that {row}"
 _MOST_NAMES, _MOST_UNKNOWN = 4, 8
 _LONGEST_NOTE = 800
+# Rows count as normalised if their sums differ from one by no more than this.
 _TOLERANCE = 0.02
-"""Rows count as normalised if their sums differ from one by no more than this."""
 
 
 def kind_of(record: AttentionRecord, site: str) -> Kind:

@@ -19,10 +19,10 @@ from regard.viz.labels import isolated, label
 from regard.viz.numbers import percent
 from regard.viz.picture import Picture
 
+# Font size in points and side of a cell in inches, by the maximum number of labels. With more labels, names are left out.
 _SIZES = ((6, 10.0, 0.62), (14, 9.0, 0.44), (30, 8.0, 0.3), (60, 7.0, 0.14), (250, 6.8, 0.11))
-"""Font size in points and side of a cell in inches, by the maximum number of labels. With more labels, names are left out."""
+# Maximum number of labels for which cells are widened to fit horizontal names, and their maximum width in inches.
 _ROOMY, _WIDEST = 6, 1.2
-"""Maximum number of labels for which cells are widened to fit horizontal names, and their maximum width in inches."""
 _NUMBERS_FROM, _NAMELESS, _LARGEST = 0.29, 250, 20.0
 _CAPTION = (
     "The colours of a row show, for the texts with this true label, the share of each predicted label. They do not show why "

@@ -44,12 +44,12 @@ _LESS_IS_BETTER = frozenset(("loss", "train_perplexity", "dev_perplexity", *LOSS
 _NOT_A_SCORE = frozenset(
     ("step", "epoch", "learning_rate", "seconds", "gold_probability", "train_perplexity", "dev_perplexity", *LOSSES)
 )
+# Colours of runs. The first six are those of Okabe & Ito, which colour-blind readers can distinguish.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6a51a3", "#8c564b")
-"""Colours of runs. The first six are those of Okabe & Ito, which colour-blind readers can distinguish."""
+# Line styles; if there are more runs than colours, the colours are repeated with the next style.
 _DASHES: tuple[Any, ...] = ("solid", (0, (4, 1.5)), (0, (1, 1.2)))
-"""Line styles; if there are more runs than colours, the colours are repeated with the next style."""
+# Size of a panel, and the space between panels, in inches.
 _WIDTH, _TALL, _BESIDE, _BELOW = 3.45, 2.2, 0.77, 0.7
-"""Size of a panel, and the space between panels, in inches."""
 _MOST_LABEL = 60
 
 

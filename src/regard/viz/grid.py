@@ -21,18 +21,17 @@ from regard.viz.colour import palette
 from regard.viz.labels import label, runs_right_to_left
 from regard.viz.picture import Picture
 
+# Font size in points and side of a cell in inches, by the maximum number of words on a side. With more words, no word is
+# written.
 _SIZES = ((12, 8.0, 0.2), (24, 7.0, 0.14), (160, 6.8, 0.11))
-"""Font size in points and side of a cell in inches, by the maximum number of words on a side. With more words, no word
-is written.
-"""
+# Maximum total length in inches of the maps in a row or column. If maps with words would be longer, no word is written.
 _LARGEST = 60.0
-"""Maximum total length in inches of the maps in a row or column. If maps with words would be longer, no word is written."""
+# For maps without words, in inches: maximum length of a map, usual length of a row or column of maps, minimum cell side.
 _WORDLESS_SIDE, _WORDLESS_ROW, _WORDLESS_CELL = 8.0, 40.0, 2 / 150
-"""For maps without words, in inches: maximum length of a map, usual length of a row or column of maps, minimum cell side."""
 _GAP, _NAME, _NAME_ROOM, _LEAST, _MIN_WIDTH = 0.14, 7.5, 0.19, 0.9, 3.6
 _BAR_WIDTH, _BAR_HEIGHT = 1.8, 0.1
+# Number of words between the thin guide lines of a map.
 _GUIDE = 5
-"""Number of words between the thin guide lines of a map."""
 
 
 def sites_of(record: AttentionRecord, family: str) -> list[str]:

@@ -13,11 +13,11 @@ from regard.viz.labels import label, runs_right_to_left
 from regard.viz.numbers import decimals, fixed, greatest
 from regard.viz.picture import Picture
 
+# Font size in points and side of a cell in inches, by the maximum number of words on a side.
 _SIZES = ((12, 10.0, 0.44), (30, 9.0, 0.28), (60, 8.0, 0.2), (10**9, 7.0, 0.165))
-"""Font size in points and side of a cell in inches, by the maximum number of words on a side."""
 _MIN_WIDTH, _MAX_NUMBERS = 4.4, 260
+# Maximum number of decimal places of weights in cells. Longer numbers would not fit, so cells then have only colours.
 _MOST_PLACES = 3
-"""Maximum number of decimal places of weights in cells. Longer numbers would not fit, so cells then have only colours."""
 
 
 def draw(

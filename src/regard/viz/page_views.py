@@ -17,8 +17,8 @@ from regard.viz.summary import further_labels, headline
 LEVELS = 20
 """Number of shades of weights above zero."""
 MOST_LABELS = 20
+# Names of the axes; `read` stands for the words that a decoder reads, if they differ from the words that it writes.
 _NAMES = {"source": "source", "target": "output", "read": "output"}
-"""Names of the axes; `read` stands for the words that a decoder reads, if they differ from the words that it writes."""
 
 
 @dataclass(frozen=True)

@@ -40,18 +40,18 @@ EDGE = 0.12
 BAR = 0.14
 """Width of a vertical colour bar in inches."""
 _SMALL_LINE = SMALL * 1.35 / 72
+# Height of tall letters above the baseline, as a share of the font size.
 _ASCENT = 0.76
-"""Height of tall letters above the baseline, as a share of the font size."""
+# Pixels per inch; fewer if a side would have more pixels than this.
 _DPI, _MAX_PIXELS = 150, 30_000
-"""Pixels per inch; fewer if a side would have more pixels than this."""
 _EMPTY_WIDTH = 4.4
 _METADATA: dict[str, dict[str, Any]] = {  # no dates and versions, so that the same record gives the same bytes
     ".png": {"Software": "regard"},
     ".svg": {"Creator": "regard", "Date": None},
     ".pdf": {"Creator": "regard", "Producer": "regard", "CreationDate": None},
 }
+# Hinting is off, because with it the width of a word depends on the resolution, and differs from its measured width.
 _UNHINTED: Any = {"text.hinting": "none"}
-"""Hinting is off, because with it the width of a word depends on the resolution, and differs from its measured width."""
 _STYLE: Any = {
     "font.size": 10.0,
     "text.parse_math": False,

@@ -23,17 +23,17 @@ from regard.viz.labels import isolated, label
 from regard.viz.numbers import decimals, fixed, greatest, probability, units
 from regard.viz.summary import further_labels, headline, most_weight
 
+# Minimum and maximum width of a column, and the maximum share of a line for the words of the rows.
 _LEAST, _MOST, _ROW_SHARE = 5, 12, 0.34
-"""Minimum and maximum width of a column, and the maximum share of a line for the words of the rows."""
 _SHADES = " ░▒▓█"
 _STEPS = 20
+# If the full scale (the weight with the darkest colour) is below this or above 1, numbers are hundredths of it, not of 1.
 _FEWEST_HUNDREDTHS = 0.1
-"""If the full scale (the weight with the darkest colour) is below this or above 1, numbers are hundredths of it, not of 1."""
+# Style of words that are not in the model's vocabulary.
 _UNKNOWN = Style(underline=True)
-"""Style of words that are not in the model's vocabulary."""
 _MOST_LABELS = 10
+# Maximum number of words with numbers if there are no colours; each has at least a tenth of the largest weight.
 _MOST_NUMBERS = 8
-"""Maximum number of words with numbers if there are no colours; each has at least a tenth of the largest weight."""
 
 
 def render(

@@ -21,8 +21,8 @@ from regard.viz.numbers import amount, decimals, greatest
 from regard.viz.picture import EDGE, Picture
 from regard.viz.summary import headline, most_weight, other_labels
 
+# Font size in points and width of the picture in inches, by the maximum number of words.
 _SIZES = ((12, 12.0, 4.4), (60, 11.0, 5.6), (200, 9.5, 6.5), (10**9, 8.5, 7.5))
-"""Font size in points and width of the picture in inches, by the maximum number of words."""
 _PAD, _GAP, _BAR_WIDTH, _BAR_HEIGHT = 0.04, 0.045, 1.5, 0.1
 _TITLE_SIZE = 12.0
 

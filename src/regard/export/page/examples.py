@@ -11,11 +11,11 @@ from regard.text.symbols import UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _MOST = 6
+# Maximum number of characters of a held-out text; a longer one would fill a small screen.
 _LONGEST = 160
-"""Maximum number of characters of a held-out text; a longer one would fill a small screen."""
 _FEWEST_WORDS = 3
+# Number of texts whose attention is compared with the decision, and minimum of `Predictor.disagreement` to show one.
 _TRIED, _APART = 16, 0.1
-"""Number of texts whose attention is compared with the decision, and minimum of `Predictor.disagreement` to show one."""
 
 
 def choose_examples(predictors: Sequence[Any]) -> list[str]:

@@ -29,22 +29,22 @@ _MODELS: Mapping[str, type] = {
     "transformer": TransformerClassifierConfig,
     "hierarchical": HierarchicalClassifierConfig,
 }
+# Name of the preset for a kind of model, if it differs from the kind.
 _PRESETS = {"recurrent": "bilstm"}
-"""Name of the preset for a kind of model, if it differs from the kind."""
 _EPOCHS = {"combined": 5, "bag": 8, "recurrent": 8, "transformer": 8, "hierarchical": 8}
+# Number of texts per batch, for kinds of models that do not use 64.
 _BATCHES = {"recurrent": 32}
-"""Number of texts per batch, for kinds of models that do not use 64."""
 _MOST_WARMUP, _LONGEST_AVERAGE = 50, 0.99
+# Number of words in all texts up to which a combined classifier is chosen, whose recurrent members then train within minutes.
+# With more words, only a bag of n-grams does.
 _COMBINED_UP_TO = 2_000_000
-"""Number of words in all texts up to which a combined classifier is chosen, whose recurrent members then train within minutes.
-With more words, only a bag of n-grams does."""
 
+# Pairs of a maximum number of texts and a number of folds, of which the first that fits is used. If there are so few texts,
+# none is held out for a combined classifier; a cross-validation with these folds estimates its scores. Accuracy on SST-2's test
+# set after training on 6,919 sentences, one seed: 82.7%, but only 81.0% if a twentieth of the sentences is held out.
 _SCORE_FOLDS = ((2_000, 5), (20_000, 3))
-"""Pairs of a maximum number of texts and a number of folds, of which the first that fits is used. If there are so few
-texts, none is held out for a combined classifier; a cross-validation with these folds estimates its scores. Accuracy on SST-2's
-test set after training on 6,919 sentences, one seed: 82.7%, but only 81.0% if a twentieth of the sentences is held out."""
+# Number of texts that are held out for a combined classifier if there are more texts than in `_SCORE_FOLDS`.
 _DEV_SIZE = 1_000
-"""Number of texts that are held out for a combined classifier if there are more texts than in `_SCORE_FOLDS`."""
 
 
 class ClassificationTable(SettingsTable):

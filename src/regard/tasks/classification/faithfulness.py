@@ -17,17 +17,15 @@ from regard.tasks.faithfulness import CERTAIN, SHARES, VISIBLE, Removal, Report,
 from regard.tasks.requests import check_alike
 from regard.viz.numbers import fixed, percent
 
+# Maximum number of tokens that the model reads in the measures that leave out single words or permute weights. If texts are
+# long, these measures use fewer texts, but at least `_AT_LEAST`.
 _AFFORDABLE = 6_000_000
-"""Maximum number of tokens that the model reads in the measures that leave out single words or permute weights. If texts are
-long, these measures use fewer texts, but at least `_AT_LEAST`.
-"""
 _AT_LEAST = 5
+# Verdicts by the least value of `Removal.reached`: how much better than chance the most attended words are, and how far from
+# the best order tried.
 _VERDICTS = ((0.65, "are those"), (0.3, "are partly those"))
-"""Verdicts by the least value of `Removal.reached`: how much better than chance the most attended words are, and how far from
-the best order tried.
-"""
+# A change of predictions counts as small below this share.
 _STEADY = 0.02
-"""A change of predictions counts as small below this share."""
 _NONE = 1e-6
 
 

@@ -10,8 +10,8 @@ from regard.records.data import NOTE
 from regard.tasks.results import Prediction, record_side, shortened, table
 from regard.text.tokenizers.tokenizer import Tokenizer
 
+# Maximum number of labels in a notebook.
 _SHOWN_LABELS = 20
-"""Maximum number of labels in a notebook."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,8 +14,8 @@ from regard.plurals import counted
 from regard.task.settings import Choice, SettingsTable, UserSettings
 from regard.tasks.language.config import LanguageConfig
 
+# Approximate number of characters per subword, for scripts with spaces between words; for the others, 1 is used.
 _CHARACTERS_PER_PIECE = 3.5
-"""Approximate number of characters per subword, for scripts with spaces between words; for the others, 1 is used."""
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ from regard.text.symbols import END, START, UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _BATCH_TOKENS = 8192
+# Maximum number of texts that are generated together, counting each sample. A prompt with more samples is continued alone.
 _TEXTS_AT_ONCE = 64
-"""Maximum number of texts that are generated together, counting each sample. A prompt with more samples is continued alone."""
 
 
 class LanguageModel(Predictor):

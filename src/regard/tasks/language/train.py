@@ -13,8 +13,8 @@ from regard.text.preparation import Prepared, prepare_data
 from regard.text.split import spread
 from regard.text.tokenizers.tokenizer import Tokenizer
 
+# Number of tokens of a held-out text that a page offers as a beginning.
 _BEGINNING = 6
-"""Number of tokens of a held-out text that a page offers as a beginning."""
 
 
 class TrainableLanguageModel(TrainableWords):

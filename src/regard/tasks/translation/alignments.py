@@ -7,8 +7,8 @@ from regard.records import Link, alignment_error_rate
 from regard.records.data import Step
 from regard.tasks.translation.predict import Translator
 
+# Number of pairs whose attention records are in memory at the same time.
 _AT_ONCE = 1024
-"""Number of pairs whose attention records are in memory at the same time."""
 
 
 def evaluate_alignment(

@@ -20,8 +20,8 @@ from regard.tasks.translation.config import TranslationConfig
 
 _MODELS: Mapping[str, type] = {"transformer": TransformerConfig, "recurrent": RecurrentConfig}
 _DECODERS: Mapping[str, type] = {"luong": LuongDecoderConfig, "bahdanau": BahdanauDecoderConfig}
+# Approximate number of subwords and punctuation marks per space-separated word.
 _TOKENS_PER_WORD = 1.4
-"""Approximate number of subwords and punctuation marks per space-separated word."""
 
 
 @dataclass(frozen=True)
@@ -46,29 +46,29 @@ _ROWS = (
     _Row(words=10_000_000, pieces=8_000, layers=4, width=256, dropout=0.1, batch_tokens=4096),
     _Row(words=math.inf, pieces=16_000, layers=6, width=512, dropout=0.1, batch_tokens=8192),
 )
+# Range of the number of target words in which a recurrent model translates better than a Transformer.
 _RECURRENT_BETWEEN = (10_000, 100_000)
-"""Range of the number of target words in which a recurrent model translates better than a Transformer."""
+# Number of target tokens to train on, in all epochs together. This takes about 10 to 17 minutes on two cores with the smaller
+# models of `_ROWS`.
 _TOKENS_TO_TRAIN_ON = 9_200_000
-"""Number of target tokens to train on, in all epochs together. This takes about 10 to 17 minutes on two cores with the smaller
-models of `_ROWS`."""
+# Reward per target token in beam search. Without it, translations are too short, because of label smoothing.
 _LENGTH_REWARD = 0.5
-"""Reward per target token in beam search. Without it, translations are too short, because of label smoothing."""
 _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 50
 
+# Table of the epochs of a recurrent model: pairs of (log10 of the number of target words, number of epochs), interpolated.
 _RECURRENT_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
-"""Table of the epochs of a recurrent model: pairs of (log10 of the number of target words, number of epochs), interpolated."""
 
 _RECURRENT_PIECES, _RECURRENT_BATCH = 2_000, 1536
 
+# Number of target tokens to train on for short strings, in all epochs together. This takes about 4 minutes on two cores.
 _STRING_TOKENS = 1_750_000
-"""Number of target tokens to train on for short strings, in all epochs together. This takes about 4 minutes on two cores."""
+# Dropout for short strings. With the higher dropout of the preset, the loss on held-out pairs falls more slowly.
 _STRING_DROPOUT = 0.2
-"""Dropout for short strings. With the higher dropout of the preset, the loss on held-out pairs falls more slowly."""
 _DROPOUTS = ("encoder.embedding_dropout", "encoder.output_dropout", "decoder.embedding_dropout", "decoder.readout_dropout")
 
+# Number of target words below which text without spaces between words is split into characters. With more words, there are
+# enough examples to learn subwords.
 _CHARACTERS_BELOW = 2_000_000
-"""Number of target words below which text without spaces between words is split into characters. With more words, there are
-enough examples to learn subwords."""
 
 
 def _choose(survey: PairSurvey, given: UserSettings) -> Choice:

@@ -13,8 +13,8 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU, CHRF
 
+# sacrebleu's tokenisation of letters, by a word of their Unicode names; `char` for others without spaces between words.
 _SCRIPTS = {"CJK": "zh", "IDEOGRAPH": "zh", "HIRAGANA": "ja-mecab", "KATAKANA": "ja-mecab", "HANGUL": "ko-mecab"}
-"""sacrebleu's tokenisation of letters, by a word of their Unicode names; `char` for others without spaces between words."""
 
 
 def suitable_metrics(target: Tokenizer, references: Sequence[str]) -> "tuple[BLEU, CHRF]":

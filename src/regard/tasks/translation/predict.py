@@ -42,8 +42,8 @@ from regard.tasks.translation.sources import Source, empty_hypothesis, encode_so
 from regard.text.symbols import END, START
 from regard.text.tokenizers.tokenizer import Tokenizer
 
+# Maximum number of lines of a stream that are translated together.
 _BLOCK = 2048
-"""Maximum number of lines of a stream that are translated together."""
 Search = Callable[[Seq2Seq, Tensor, Tensor, list[tuple[int, int]]], list[list[Hypothesis]]]
 """Function that translates parts of texts: model, ids and mask of the parts, and for each part the number of its text and the
 number of the part within this text, from 0."""

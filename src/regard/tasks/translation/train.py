@@ -31,10 +31,10 @@ from regard.text.split import spread
 from regard.training.schedule import gold_probability
 
 _SAMPLES = 3
+# Name of the search that translates the dev pairs, shown with BLEU and chrF.
 _DECODING = "greedy"
-"""Name of the search that translates the dev pairs, shown with BLEU and chrF."""
+# Names of the sum over words of the loss that the attention adds, and of the number of these words, in `log_sums`.
 _ATTENTION_SUMS = "attention_loss", "attention_loss_words"
-"""Names of the sum over words of the loss that the attention adds, and of the number of these words, in `log_sums`."""
 
 
 @dataclass(frozen=True)

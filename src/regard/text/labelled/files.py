@@ -15,15 +15,15 @@ from regard.text.opening import check_file, without_gz
 from regard.text.rows import detect_format, find_table
 
 WHAT = "labelled texts"
+# Beginning of the names of files that describe other files.
 _ABOUT = re.compile(r"(readme|licen[sc]e)(?![a-z])", re.IGNORECASE)
-"""Beginning of the names of files that describe other files."""
 _SHOWN = 8
+# Names of folders that the operating system writes. They are treated like hidden ones.
 _SYSTEM = frozenset(("__MACOSX", "lost+found"))
-"""Names of folders that the operating system writes. They are treated like hidden ones."""
+# Names of folders with texts that have no label, such as IMDB's `unsup`.
 _UNLABELLED = frozenset(("unsup", "unsupervised", "unlabeled", "unlabelled"))
-"""Names of folders with texts that have no label, such as IMDB's `unsup`."""
+# Names of folders that hold the parts of a data set, and not the texts of a label.
 _PARTS = frozenset(("train", "training", "test", "testing", "dev", "devel", "val", "valid", "validation", "eval"))
-"""Names of folders that hold the parts of a data set, and not the texts of a label."""
 
 
 @dataclass(frozen=True)

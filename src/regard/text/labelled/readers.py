@@ -20,8 +20,8 @@ from regard.text.strings import normalise, quoted, trim
 LONGEST_LABEL = 200
 """Maximum number of characters of a label; texts with a longer label are skipped."""
 _MOST_KNOWN = 50_000
+# A list in the notation of Python, JSON, NumPy or SQL, such as `['film', 'good']`.
 _LIST = re.compile(r"\[.*['\",].*\]|\{.*['\",].*\}|\(.*['\"].*\)", re.DOTALL)
-"""A list in the notation of Python, JSON, NumPy or SQL, such as `['film', 'good']`."""
 _MISSING = frozenset(("nan", "NaN", "NAN", "-nan", "n/a", "N/A", "#N/A", "<NA>", "null", "NULL", "Null"))
 
 

@@ -18,8 +18,8 @@ from regard.errors import DataError
 from regard.text.opening import OVER_LONG_LINE, check_file, line_blocks
 
 _LARGEST_WIDTH = 10_000
+# A number with a decimal point, as in these files.
 _NUMBER = re.compile(r"(?=.*\d)(?=.*\.)[-+.eE0-9]+", re.ASCII)
-"""A number with a decimal point, as in these files."""
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,10 @@ HEAD_ROWS = 1000
 LONGEST_FIELD = 1 << 22
 """Maximum number of characters of a quoted field, because a missing closing quote would make the field as long as the file."""
 
+# Separators of CSV files, and their names in reports.
 _SEPARATED = {"\t": "tab-separated", ",": "comma-separated", ";": "semicolon-separated"}
-"""Separators of CSV files, and their names in reports."""
+# First line in which spreadsheet programs such as Excel name the separator of a CSV file.
 _EXCEL_SEPARATOR = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
-"""First line in which spreadsheet programs such as Excel name the separator of a CSV file."""
 NumberedRows = tuple[list[list[str]], Sequence[int]]
 
 

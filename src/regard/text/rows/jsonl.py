@@ -17,10 +17,10 @@ from regard.text.strings import is_unicode
 
 LARGEST_ARRAY = 1 << 29
 """Maximum number of bytes of an array, which is read into memory as a whole."""
+# Descriptions of the JSON values that are not objects, by their types in Python.
 _TYPES = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
-"""Descriptions of the JSON values that are not objects, by their types in Python."""
+# Number of keys of nested objects after which the search for names of columns ends.
 _MOST_NAMED = 10_000
-"""Number of keys of nested objects after which the search for names of columns ends."""
 
 Object = Mapping[str, Any]
 Keys = tuple[str, ...]

@@ -9,11 +9,11 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+# Marks that end a sentence or a part of it, in less common scripts.
 _MARKS = "։՝׃؛؞܀܁܂܃܄܅܆܇܈܉߸߹།༎༔၊။።፣፤፥፦፧፨᙮។៕៖᠂᠃᠄᠅᥄᥅᭚᭛᭝᭞᭟᰻᰼᰽᰾᰿᱾᱿⹁⹎꓾꓿꘍꘎꘏꛳꛴꛵꛶꛷꡶꡷꣎꣏꧇꧈꧉꩝꩞꩟꯫𑅁𑅂𑅃"
-"""Marks that end a sentence or a part of it, in less common scripts."""
 _CLOSING = frozenset([*",.;:!?…)]}°′″‰、。，！？；：）」』》؟،۔।॥", *_MARKS, "...", ".."])
+# Marks between words, instead of a space, and symbols of white space.
 _GLUED = frozenset("་༌፡\u200b␊␉␠")
-"""Marks between words, instead of a space, and symbols of white space."""
 _OPENING = frozenset("([{¿¡（「『《")
 _PREFIXES = frozenset("$£€¥₹₽₺#§~")
 _CONTRACTIONS = re.compile(r"^(?:n['’]?t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
@@ -24,8 +24,8 @@ _ELIDING = frozenset({"fr", "it", "ca", "oc"})
 _CJK = re.compile(r"[\u3000-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 _SPACELESS = frozenset({"zh", "ja", "yue"})
 
+# Opening quotation marks, and the marks that may close them.
 _PAIRS = {"“": "”", "‘": "’", "„": "“”", "‚": "‘’", "«": "»", "‹": "›"}
-"""Opening quotation marks, and the marks that may close them."""
 _GERMAN_PAIRS = {"„": "“”", "‚": "‘’", "»": "«", "›": "‹"}
 
 

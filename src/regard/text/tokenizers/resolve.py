@@ -11,8 +11,8 @@ SAMPLE_SIZE = 4096
 
 ENDS = ".!?…。！？।؟"
 """Marks that end a sentence."""
+# Characters that may follow the end of a sentence.
 _CLOSING = "\"'“”‘’«»‹›)]} \t"
-"""Characters that may follow the end of a sentence."""
 
 
 def is_tokenised(texts: Sequence[str]) -> bool:

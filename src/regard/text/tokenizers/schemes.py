@@ -21,10 +21,10 @@ SPACE_MARK = "▁"
 """Symbol for a space in the subwords of BPE and unigram models."""
 
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}"
+# Invisible characters such as joiners and marks of direction, but not the zero-width space, which separates words.
 _FORMAT = r"[\p{Cf}&&[^\x{200B}]]"
-"""Invisible characters such as joiners and marks of direction, but not the zero-width space, which separates words."""
+# Characters that belong to the character before them, as in UAX 29 (rule WB4).
 _EXTEND = r"[\p{M}\p{Cf}\x{1F3FB}-\x{1F3FF}&&[^\x{200B}]]"
-"""Characters that belong to the character before them, as in UAX 29 (rule WB4)."""
 _EMOJI = r"[0-9#*]\x{FE0F}?\x{20E3}|[\x{1F1E6}-\x{1F1FF}]{2}|\p{Extended_Pictographic}"
 _JOINED_EMOJI = rf"{_EXTEND}*(?:(?<=\x{{200D}})\p{{Extended_Pictographic}}{_EXTEND}*)*"
 _SUBWORD_UNIT = (

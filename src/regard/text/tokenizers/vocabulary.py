@@ -19,10 +19,10 @@ from regard.errors import ConfigError
 from regard.text.bars import late_bars
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
 
+# Control characters. No symbol may contain one: symbols are printed, and a text with control characters is damaged anyway.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-"""Control characters. No symbol may contain one: symbols are printed, and a text with control characters is damaged anyway."""
+# Maximum number of characters of a unigram subword in a file; the trainer makes subwords of up to 16.
 _LONGEST_SUBWORD = 64
-"""Maximum number of characters of a unigram subword in a file; the trainer makes subwords of up to 16."""
 _SCORE_DIGITS = 6  # the trainer sums in random order, so further digits differ between runs
 
 
