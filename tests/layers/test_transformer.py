@@ -12,7 +12,6 @@ from regard.config import TransformerConfig
 from regard.errors import ConfigError
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
-from regard.layers.residual import PostNorm, PreNorm
 from regard.layers.transformer import EncoderLayer, TransformerEncoder
 from regard.models.transformer.build import build_decoder, build_encoder
 from regard.reweight import Sites
@@ -177,12 +176,6 @@ def test_refusals():
             EncoderLayer(attention=attention, attention_residual=one.attention_residual, **parts)
     with pytest.raises(ConfigError, match=r"FeedForward\(hidden_size=0\)"):
         FeedForward(SIZE, hidden_size=0, activation=torch.nn.ReLU())
-
-
-def test_residuals_say_whether_the_stream_leaves_normed():
-    norm = torch.nn.LayerNorm(SIZE)
-    assert PostNorm(norm).ends_normed
-    assert not PreNorm(norm).ends_normed
 
 
 @pytest.mark.parametrize("order", ORDERS)

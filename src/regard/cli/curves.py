@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from regard.cli.options import DRAWINGS, Parser, add_theme_option, check_ending
-from regard.rendering import themed
+from regard.cli.options import Parser, add_theme_option, check_ending
+from regard.rendering import PICTURES, themed
 from regard.terminal import show
 
 _DEFAULT = "curves.png"
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("dirs", metavar="DIR", nargs="+", help="folder of a run")
     parser.add_argument(
-        "--to", metavar="FILE", default=_DEFAULT, help=f"picture to write ({' '.join(DRAWINGS)}; default: {_DEFAULT})"
+        "--to", metavar="FILE", default=_DEFAULT, help=f"picture to write ({' '.join(PICTURES)}; default: {_DEFAULT})"
     )
     parser.add_argument(
         "--by", choices=("update", "epoch", "minute"), default="update", help="horizontal axis (default: update)"
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--title", metavar="TEXT", help="title of the picture")
     add_theme_option(parser)
     options = parser.read(arguments)
-    check_ending(options.to, DRAWINGS, "--to")
+    check_ending(options.to, PICTURES, "--to")
 
     from regard.analysis.history import curves
 

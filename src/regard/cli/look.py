@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from regard.cli.options import (
-    DRAWINGS,
+    ATTENTION_FILES,
     PICTURE_OPTIONS,
-    PICTURES,
     Parser,
     add_machine_options,
     add_model_argument,
@@ -19,6 +18,7 @@ from regard.cli.options import (
 )
 from regard.cli.task_options import TaskOptions
 from regard.errors import RequestError, nearest
+from regard.rendering import PICTURES
 from regard.task import AttentionOperation, Text
 from regard.terminal import show
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     if not options.sentence.strip():
         raise RequestError("look: the sentence is empty")
     if options.to:
-        check_ending(options.to, PICTURES, "--to")
+        check_ending(options.to, ATTENTION_FILES, "--to")
     model = load_model(options)
 
     operation: AttentionOperation = own.create(AttentionOperation, options, model.config.task)
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
 
     if options.to:
         family = options.heads or (site and site.partition(".")[0])
-        pictured = family and Path(options.to).suffix.lower() in DRAWINGS
+        pictured = family and Path(options.to).suffix.lower() in PICTURES
         # A picture has room for one kind of heads; pages and data contain all sites.
         drawn = f"{family}.*" if pictured else None
         record.save(options.to, site=drawn, **{name: getattr(options, name) for name in PICTURE_OPTIONS})
@@ -75,7 +75,7 @@ def _parser() -> tuple[Parser, TaskOptions]:
     parser.add_argument("sentence", metavar="SENTENCE", help="sentence to translate, to label, or to read")
     own = TaskOptions(parser, "look", "attention", without=("sites", "max_length"))
     parser.add_argument(
-        "--to", metavar="FILE", help=f"write the attention to a file, instead of printing it ({' '.join(PICTURES)})"
+        "--to", metavar="FILE", help=f"write the attention to a file, instead of printing it ({' '.join(ATTENTION_FILES)})"
     )
     parser.add_argument(
         "--heads",
@@ -100,7 +100,7 @@ def _heads(sites: Sequence[str], options: argparse.Namespace) -> list[str] | Non
             f"look: --heads is for models with several layers, but the model in {options.dir} has only one attention"
         )
     if options.heads == "all":
-        if Path(options.to).suffix.lower() in DRAWINGS:
+        if Path(options.to).suffix.lower() in PICTURES:
             raise RequestError(
                 f"look: a picture shows one kind of heads: {', '.join(families)}; --to heads.html contains all of them"
             )

@@ -1,7 +1,7 @@
 """`regard`: run the command that the first argument names, and convert an error to a message and an exit code.
 
-Each command is a module of this package with a function `main(arguments) -> int | None`. Only the module of the called command
-is imported, so that `regard --help` is fast.
+Twelve commands are modules of this package with a function `main(arguments) -> int | None`; the others are operations of tasks,
+which `operate.py` runs. Only the module of the called command is imported, so that `regard --help` is fast.
 """
 
 import errno

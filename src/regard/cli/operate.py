@@ -12,8 +12,8 @@ from typing import Any, TextIO
 from regard.cli import files
 from regard.cli.lines import add_output_option, output_file, read_lines, typed_lines
 from regard.cli.options import (
+    ATTENTION_FILES,
     PICTURE_OPTIONS,
-    PICTURES,
     Parser,
     add_ensemble_option,
     add_machine_options,
@@ -164,7 +164,7 @@ def _check_picture(kind: type[TextOperation], options: argparse.Namespace) -> No
         if given and not options.heatmap:
             raise RequestError(f"{kind.name}: --{option} is for pictures: name one with --heatmap, such as --heatmap map.png")
     if options.heatmap and Path(options.heatmap).suffix:
-        check_ending(options.heatmap, PICTURES, "--heatmap")
+        check_ending(options.heatmap, ATTENTION_FILES, "--heatmap")
         if (count := len(options.texts)) > 1:
             raise RequestError(f"--heatmap names the file {options.heatmap}, but there are {count} {kind.text}s: name a folder")
 
@@ -207,8 +207,8 @@ def _parser(kind: type[TextOperation]) -> Parser:
         parser.add_argument(
             "--heatmap",
             metavar="FILE",
-            help=f"draw {kind.picture} ({' '.join(PICTURES)}); with several {kind.text}s, name a folder, into which 1.png, "
-            "2.png, … are written",
+            help=f"draw {kind.picture} ({' '.join(ATTENTION_FILES)}); with several {kind.text}s, name a folder, into which "
+            "1.png, 2.png, … are written",
         )
         add_picture_options(parser)
     if kind.ensembles:

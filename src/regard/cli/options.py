@@ -10,7 +10,7 @@ from regard.config.fields import FieldFacts, Role, facts_of
 from regard.errors import RequestError, nearest
 from regard.processes.cores import count_cores
 from regard.processes.ranks import read_ranks
-from regard.rendering import Theme, Units
+from regard.rendering import PAGE, PICTURES, Theme, Units
 from regard.task import Files, Operation, TextOperation, find_task
 from regard.terminal import show
 
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from regard.task import Result
     from regard.tasks.predictor import Predictor
 
-DRAWINGS = (".png", ".svg", ".pdf")
-"""File endings of pictures that can be included in papers."""
 PICTURE_OPTIONS = ("units", "special", "caption", "theme", "scale")
 """Options of `add_picture_options`, as `AttentionRecord.save` names them."""
-PICTURES = (*DRAWINGS, ".html", ".json", ".npz")
+ATTENTION_FILES = (*PICTURES, PAGE, ".json", ".npz")
 """Endings of the files to which a command can write attention: pictures, web pages and data."""
 
 OperationT = TypeVar("OperationT", bound=Operation)

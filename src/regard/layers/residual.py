@@ -21,9 +21,6 @@ class Residual(nn.Module, ABC):
         dropout: Dropout on the output of the part, 0 ≤ dropout < 1.
     """
 
-    ends_normed: bool
-    """Whether `after` ends with the norm; if not, a stack of layers needs a norm at its end."""
-
     def __init__(self, norm: nn.Module, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.norm = norm
@@ -44,8 +41,6 @@ class PreNorm(Residual):
     Reference: Wang et al. 2019 (Learning deep Transformer models for machine translation), eq. 2; Xiong et al. 2020.
     """
 
-    ends_normed = False
-
     def before(self, x: Tensor) -> Tensor:
         """Return norm(x)."""
         return self.norm(x)
@@ -65,8 +60,6 @@ class PostNorm(Residual):
         dropout: As for `Residual`.
         scale: α, factor of the residual stream.
     """
-
-    ends_normed = True
 
     def __init__(self, norm: nn.Module, *, dropout: float = 0.0, scale: float = 1.0) -> None:
         super().__init__(norm, dropout=dropout)

@@ -42,7 +42,7 @@ from regard.text.bars import late_bars
 from regard.text.batching import Batch, length_batches
 from regard.text.cache import hash_files, is_whole, publish, workspace
 from regard.text.corpora import EncodedCorpus, TextCorpus
-from regard.text.pairs.gold import GuidedBatch
+from regard.text.pairs.gold import AlignedBatch
 
 FORMAT_VERSION = 2
 """Version of the file of probabilities. Increase it when a change of the code gives another file for the same teachers and
@@ -114,7 +114,7 @@ class TaughtWords:
         words[batch.target_mask] = torch.from_numpy(found["word"].astype(np.int64))
         kept = torch.from_numpy(found["probability"].astype(np.float32))
         probabilities[batch.target_mask] = kept / kept.sum(-1, keepdim=True)  # float16 has rounded them, too
-        kind = TaughtGuidedBatch if isinstance(batch, GuidedBatch) else TaughtBatch
+        kind = TaughtAlignedBatch if isinstance(batch, AlignedBatch) else TaughtBatch
         return kind(**vars(batch), words=words, probabilities=probabilities)
 
     def targets(self, batch: Batch) -> SoftTargets:
@@ -134,7 +134,7 @@ class TaughtBatch(Batch):
 
 
 @dataclass(frozen=True)
-class TaughtGuidedBatch(GuidedBatch, TaughtBatch):
+class TaughtAlignedBatch(AlignedBatch, TaughtBatch):
     """A batch with gold alignments, and with the teachers' most probable words and their probabilities."""
 
 

@@ -11,7 +11,7 @@ from regard.attention.capabilities import is_plain
 from regard.layers.cross_entropy import SoftTargets, linear_cross_entropy, plain_linear_cross_entropy
 from regard.models.seq2seq import MapsWithLoss, Seq2Seq
 from regard.text.batching import Batch
-from regard.text.pairs.gold import GuidedBatch
+from regard.text.pairs.gold import AlignedBatch
 
 
 def objective(
@@ -33,7 +33,7 @@ def objective(
         use_gold: True where the decoder is fed the gold word, False where it is fed its own word; None for gold words only.
         label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/V, from 0 to below 1.
         soft: Soft targets with a row for each of the B·T positions of the batch, including padding; None for gold words only.
-        alignment_weight: Weight λ of `alignment_loss`, which is added if the batch is a `GuidedBatch`.
+        alignment_weight: Weight λ of `alignment_loss`, which is added if the batch is a `AlignedBatch`.
         attention_loss_weight: Weight λ of the loss that some mechanisms (coverage) add, summed over words.
         report: Function that is called if the mechanism adds a loss, with the sum of this loss over words and the number of
             words.
@@ -41,9 +41,9 @@ def objective(
     Returns:
         The loss for the gradient, with label smoothing, soft targets and all added losses; and Σ −log p, for reports.
     """
-    guided = isinstance(batch, GuidedBatch) and alignment_weight > 0
+    aligned = isinstance(batch, AlignedBatch) and alignment_weight > 0
     state = model.encode(batch.source, batch.source_mask)
-    features, attention = model.decode(batch.target_in, state, use_gold=use_gold, record=("cross",) if guided else ())
+    features, attention = model.decode(batch.target_in, state, use_gold=use_gold, record=("cross",) if aligned else ())
     words, gold = features.flatten(0, 1), batch.target_out.flatten()
     # Without padding, the output layer has less to compute. On a GPU, padding is kept, because the CPU would have to wait until
     # the words are counted; the loss ignores it.
@@ -59,8 +59,8 @@ def objective(
     else:
         weight, bias = model.output_weight()
         loss, nll = linear_cross_entropy(words, weight, bias, gold, label_smoothing=label_smoothing, soft=soft)
-    if guided:
-        assert isinstance(batch, GuidedBatch)
+    if aligned:
+        assert isinstance(batch, AlignedBatch)
         weights = attention["cross"].mean(1) if attention["cross"].ndim == 4 else attention["cross"]  # mean over heads
         loss = loss + alignment_weight * alignment_loss(weights, batch.gold, model.alignment_step)
     if isinstance(attention, MapsWithLoss):

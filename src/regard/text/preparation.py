@@ -1,7 +1,8 @@
 """The preparation of data: read, drop duplicates, split, learn tokenizers, encode, cache and report.
 
 The steps are the same for all kinds of data. A `DataSchema` describes the differences: the columns, the rows, and how rows are
-split and encoded. Each file is read once, as a stream, and hashed on the way. Texts are stored on disk; in memory, an
+split and encoded. Each file is parsed once, as a stream, and hashed on the way; before that, its first rows for a
+tokenizer `auto`, and all of it for the hash if the cache may have the result. Texts are stored on disk; in memory, an
 example takes about 24 bytes, for its line number and the hashes of its texts. The result is saved in a cache, under a name that
 depends on the settings and on the hashes of the files, and reused if nothing has changed.
 """
@@ -29,14 +30,14 @@ from regard.text.clean import Chunk
 from regard.text.data_report import DataReport, count_symbols, describe_unknown_tokens
 from regard.text.labelled.labels import Labels
 from regard.text.mapped import Ids, MappedCorpus, MappedWriter, Rows
-from regard.text.opening import check_file
+from regard.text.opening import CHUNK_ROWS, check_file
+from regard.text.reasons import BEYOND_MAX
 from regard.text.report import ReadingReport
 from regard.text.split import LARGEST_DEV_PART, Groups, Hashes, Indices, LabelRows, hash_pairs, mark
 from regard.text.spool import Chosen, Spool, Texts, spool_texts
 from regard.text.tokenizers.resolve import resolve_kinds
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
 
-CHUNK_ROWS = 4096
 M = TypeVar("M", bound=MappedCorpus)
 
 
@@ -178,7 +179,7 @@ class DataSchema(ABC):
         dev = self.hold_out(spool, labels, groups, places, report, seed)
         left = np.flatnonzero(~dev)
         taken = left[split.take_first(groups.stratum[groups.of[left]], self.max_rows or len(left))]
-        report.withdraw(f"beyond max_{self.unit}s", spool.lines[places[np.setdiff1d(left, taken, assume_unique=True)]])
+        report.withdraw(BEYOND_MAX.format(self.unit), spool.lines[places[np.setdiff1d(left, taken, assume_unique=True)]])
         return Selection(spool, mark(places[taken], len(spool)), mark(places[dev], len(spool)))
 
     def hold_out(

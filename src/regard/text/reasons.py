@@ -16,10 +16,10 @@ EMPTY_LABEL = "empty label"
 MISSING_LABEL = "missing label: NaN, N/A, null or None"
 LONG_LABEL = "over-long label"
 REPEATED_TEXT = "exact repeat of an earlier text with the same label"
-BEYOND_MAX_TEXTS = "beyond max_texts"
 REPEATED_PAIR = "exact repeat of an earlier pair"
 TOO_MANY_TOKENS = "more tokens than max_tokens"
-BEYOND_MAX_PAIRS = "beyond max_pairs"
+BEYOND_MAX = "beyond max_{}s"
+"""With the unit, such as `pair`, in the braces."""
 
 UNUSABLE = (
     *(EMPTY_SOURCE, EMPTY_TARGET, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, NOT_UNICODE, NUL, OVER_LONG),

@@ -10,7 +10,7 @@ from regard.errors import DataError
 from regard.text.data_report import DataReport
 from regard.text.labelled.prepare import LabelledSchema
 from regard.text.preparation import Prepared, prepare_data
-from regard.text.reasons import BEYOND_MAX_TEXTS, REPEATED_TEXT
+from regard.text.reasons import REPEATED_TEXT
 
 ROWS = [(f"This {kind} film number {number}.", kind) for number in range(100) for kind in ("good", "bad")]
 
@@ -103,7 +103,7 @@ def test_max_texts_takes_the_first_of_each_label_and_leaves_dev_as_it_is(data):
     assert part.labels.counts == (10, 10)
     by_label = [[pair for pair in pairs(whole, "train") if pair[1] == label][:10] for label in ("good", "bad")]
     assert sorted(pairs(part, "train")) == sorted(by_label[0] + by_label[1])
-    assert part.report.train.skipped[BEYOND_MAX_TEXTS].count == 170
+    assert part.report.train.skipped["beyond max_texts"].count == 170
 
 
 def test_dev_files_of_their_own(data, tmp_path):

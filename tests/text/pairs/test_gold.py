@@ -7,7 +7,7 @@ import torch
 
 from regard.config import BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig
 from regard.errors import DataError
-from regard.text.pairs.gold import GuidedBatch, add_gold_alignments
+from regard.text.pairs.gold import AlignedBatch, add_gold_alignments
 from regard.text.pairs.prepare import PairSchema
 from regard.text.preparation import prepare_data
 
@@ -29,7 +29,7 @@ def data(tmp_path):
 def gold_of(data: DataConfig, tokenizers: TokenizersConfig = WORDS) -> dict[tuple[str, str], torch.Tensor]:
     train = add_gold_alignments(prepare_data(PairSchema(data, tokenizers), seed=1, progress=False), data).train
     batch = train.batch(range(len(train)))
-    assert isinstance(batch, GuidedBatch)
+    assert isinstance(batch, AlignedBatch)
     texts = zip(*train.texts(range(len(train))), strict=True)
     return dict(zip(texts, batch.gold, strict=True))
 

@@ -13,7 +13,7 @@ from regard.errors import DataError
 from regard.text import cache, preparation
 from regard.text.pairs.prepare import PairSchema
 from regard.text.preparation import Prepared, prepare_data
-from regard.text.reasons import BEYOND_MAX_PAIRS, REPEATED_PAIR, TOO_MANY_TOKENS
+from regard.text.reasons import REPEATED_PAIR, TOO_MANY_TOKENS
 from regard.text.symbols import END
 
 PAIRS = [(f"The {a} sees {b}.", f"Der {b} sieht {a} nicht.") for a in ("cat", "dog", "ant") for b in range(70)]
@@ -164,8 +164,8 @@ def test_max_pairs_takes_the_first_and_holds_out_from_behind(data):
     assert texts(prepared.train) == PAIRS[:50]
     assert len(prepared.dev) == 4
     assert set(texts(prepared.dev)) < set(PAIRS[50:])
-    assert prepared.report.train.skipped[BEYOND_MAX_PAIRS].count == 156
-    assert prepared.report.train.skipped[BEYOND_MAX_PAIRS].lines[0] >= 51
+    assert prepared.report.train.skipped["beyond max_pairs"].count == 156
+    assert prepared.report.train.skipped["beyond max_pairs"].lines[0] >= 51
 
 
 def test_given_dev_files_are_kept_whole_and_their_overlap_counted(data, tmp_path):

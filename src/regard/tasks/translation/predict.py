@@ -33,8 +33,8 @@ from regard.tasks.requests import (
     without_each,
 )
 from regard.tasks.translation.config import TranslationConfig
+from regard.tasks.translation.constraints import TargetConstraints
 from regard.tasks.translation.data import Tokenizers
-from regard.tasks.translation.guiding import TargetConstraints
 from regard.tasks.translation.metrics import suitable_metrics
 from regard.tasks.translation.precision import SearchModel
 from regard.tasks.translation.results import Translation, build_record, disagreement, replace_unknown

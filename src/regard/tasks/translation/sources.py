@@ -42,12 +42,12 @@ class Source:
 
 
 def encode_sources(
-    texts: Sequence[str], tokenizer: Tokenizer, longest: int, is_guided: Callable[[int], bool] = lambda number: False
+    texts: Sequence[str], tokenizer: Tokenizer, longest: int, is_constrained: Callable[[int], bool] = lambda number: False
 ) -> list[Source]:
     """Encode texts, and split texts of more than `longest` tokens, without the end symbol, into parts.
 
-    `is_guided` returns whether the text with this number gets a translation even if it is empty, because the translation has a
-    prefix or constraints.
+    `is_constrained` returns whether the text with this number gets a translation even if it is empty, because the
+    translation has a prefix or constraints.
     """
     ids, offsets = tokenizer.encode_batch(texts)
     sources = []
@@ -55,7 +55,7 @@ def encode_sources(
         own = ids[offsets[number] : offsets[number + 1]]
         cuts = [0, *_cuts(tokenizer.encode(text), longest), len(own)] if len(own) > longest else [0, len(own)]
         pieces = [np.append(own[start:stop], END) for start, stop in pairwise(cuts) if stop > start]
-        if not pieces and is_guided(number):
+        if not pieces and is_constrained(number):
             pieces = [np.array([END])]
         sources.append(Source(text, tuple(pieces)))
     return sources

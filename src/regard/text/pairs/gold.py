@@ -22,9 +22,9 @@ from regard.text.batching import Batch
 from regard.text.cache import fingerprint_of, hash_files
 from regard.text.corpora import EncodedCorpus
 from regard.text.mapped import Indices
-from regard.text.opening import line_blocks
+from regard.text.opening import CHUNK_ROWS, line_blocks
 from regard.text.pairs.readers import read_pairs
-from regard.text.preparation import CHUNK_ROWS, Prepared
+from regard.text.preparation import Prepared
 from regard.text.report import ReadingReport
 from regard.text.split import hash_pairs, hash_texts
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -34,7 +34,7 @@ Place = tuple[int, Sequence[Link]]
 
 
 @dataclass(frozen=True)
-class GuidedBatch(Batch):
+class AlignedBatch(Batch):
     """A batch of pairs, some of which have a gold alignment."""
 
     gold: Float[Tensor, "B T S"]
@@ -43,7 +43,7 @@ class GuidedBatch(Batch):
     """
 
 
-class GuidedCorpus(EncodedCorpus):
+class AlignedCorpus(EncodedCorpus):
     """An encoded corpus with links between the symbols of its pairs.
 
     Args:
@@ -57,16 +57,16 @@ class GuidedCorpus(EncodedCorpus):
         self.offsets, self.links = offsets, links
 
     def __reduce__(self) -> tuple:
-        return GuidedCorpus, (self.path, self.offsets, self.links)
+        return AlignedCorpus, (self.path, self.offsets, self.links)
 
-    def batch(self, indices: Indices) -> GuidedBatch:
+    def batch(self, indices: Indices) -> AlignedBatch:
         """Return a batch as for `EncodedCorpus`, with the gold alignment."""
         plain = super().batch(indices)
         gold = torch.zeros(*plain.target_out.shape, plain.source.shape[1])
         for row, pair in enumerate(plain.index.tolist()):
             links = torch.from_numpy(self.links[self.offsets[pair] : self.offsets[pair + 1]]).long()
             gold[row, links[:, 1], links[:, 0]] = 1
-        return GuidedBatch(**vars(plain), gold=gold / gold.sum(-1, keepdim=True).clamp_min(1))
+        return AlignedBatch(**vars(plain), gold=gold / gold.sum(-1, keepdim=True).clamp_min(1))
 
 
 def add_gold_alignments(prepared: Prepared[EncodedCorpus], data: DataConfig) -> Prepared[EncodedCorpus]:
@@ -81,7 +81,7 @@ def add_gold_alignments(prepared: Prepared[EncodedCorpus], data: DataConfig) -> 
             offsets.append(offsets[-1] + (len(links[-1]) if key in known else 0))
     if not offsets[-1]:
         raise DataError(f"{data.alignments}: links no words of the training pairs; check that the file belongs to them")
-    corpus = GuidedCorpus(prepared.train.path, np.array(offsets, np.int64), np.concatenate(links))
+    corpus = AlignedCorpus(prepared.train.path, np.array(offsets, np.int64), np.concatenate(links))
     fingerprint = fingerprint_of([prepared.fingerprint, *hash_files([data.alignments], "alignments")])
     return replace(prepared, train=corpus, fingerprint=fingerprint)
 
