@@ -173,7 +173,7 @@ FAILS = [
     ("Additive(units=8)", r"'units': give attention_size, the width of the tanh layer"),
     (
         "Additive(8, 6)",
-        r"Additive takes query_size by position, but got 2 positional arguments; give the others by name: bias=…",
+        r"Additive takes query_size by position, but got 2 positional arguments; give the others by name: attention_size=…",
     ),
     ("Additive(8, atention_size=4)", r"did you mean 'attention_size'\?"),
     ("AttentionPooling(embed_dim=8)", r"'embed_dim': give the width first"),

@@ -79,9 +79,9 @@ def test_the_commands_have_the_options_that_are_documented(path):
         assert command[0] in command_names(), f"no command is named {command[0]}"
         if command == ["train", "…"] or command == ["train"]:
             continue
-        known = set(re.findall(r"--[\w.-]+", help_of(command)))
+        known = set(re.findall(r"--[\w.-]+", help_of([*command, *(["--help-all"] if command[0] == "train" else [])])))
         if command[0] == "resume":
-            known |= set(re.findall(r"--[\w.]+", help_of(["train", "translation"])))
+            known |= set(re.findall(r"--[\w.]+", help_of(["train", "translation", "--help-all"])))
         options = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert options <= known, f"regard {' '.join(words)}: no option {sorted(options - known)}"
 

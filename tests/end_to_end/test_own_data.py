@@ -46,7 +46,12 @@ def test_the_columns_of_a_spreadsheet_of_reviews(tmp_path, capsys):
     [
         ("translation", "x.csv", "id,Anglais\n" + "".join(f"{i},{a}\n" for i, (a, _) in enumerate(ROWS)), "--data.columns"),
         ("classification", "x.csv", "".join(f"{i % 4},{a},{b}\n" for i, (a, b) in enumerate(ROWS)), "--data.text"),
-        ("translation", "x.tsv", "".join(f"{a} é\t{b}\n" for a, b in ROWS).encode("cp1252"), "set data.encoding to cp1252"),
+        (
+            "translation",
+            "x.tsv",
+            "".join(f"{a} é\t{b}\n" for a, b in ROWS).encode("cp1252"),
+            "set data.encoding to the encoding that reads this line right: cp1252 ",
+        ),
     ],
     ids=["a row number", "two texts", "another encoding"],
 )

@@ -163,9 +163,9 @@ def test_too_much_work_is_refused():
 
 def test_a_slow_reader_gets_the_error_too():
     async def use(batcher):
-        lines = submit_stream(batcher, Steps(), [Text(LONG)], 0.1, lambda results: {})
+        lines = submit_stream(batcher, Steps(), [Text(LONG)], 0.5, lambda results: {})
         first = await anext(lines)
-        await asyncio.sleep(0.2)  # the deadline passes while the reader is busy
+        await asyncio.sleep(0.6)  # the deadline passes while the reader is busy
         return [first] + [line async for line in lines]
 
     lines, _, reported = served(use)

@@ -422,7 +422,7 @@ def test_a_checkpoint_of_another_format_is_refused(config, change):
     train(config)
     folder = RunFolder(config.out)
     folder.save_checkpoint({**last_state(config), "format": 99}, keep=[1])
-    with pytest.raises(BundleError, match="its checkpoint has format 99, expected 5; resume it with the version of regard"):
+    with pytest.raises(BundleError, match="its checkpoint has format 99, expected 6; resume it with the version of regard"):
         regard.resume(config.out, model=TinyTranslator, progress=False)
 
 

@@ -31,7 +31,7 @@ from regard.attention.learned import start_linear
 from regard.attention.masks import NO_MASKS, KeyMask, Masks, causal_mask, resolve_masks, window_mask, zero_masked, zero_rows
 from regard.attention.normalizers.base import build_normalizer, keeps_order
 from regard.attention.normalizers.softmax import Softmax
-from regard.errors import ConfigError, RequestError
+from regard.errors import ConfigError, RequestError, ShapeError
 from regard.shapes import check_shape
 
 
@@ -471,10 +471,12 @@ class MultiHead(Attention):
         return self.rotate(heads, end - queries if positions is None else positions), bias
 
     def _check_positions(self, name: str, positions: Tensor, batch: int, count: int) -> Tensor:
-        """Return the given positions as (B,T); raise an error for a wrong shape, or if `self.positions` is None."""
+        """Return the given positions as (B,T); raise an error for a wrong type or shape, or if `self.positions` is None."""
         if self.positions is None:
             called = type(self).__name__
             raise RequestError(f"{called} got {name}, but was built without positions; build it with positions=Rotary()")
+        if positions.is_floating_point() or positions.dtype == torch.bool:
+            raise ShapeError(f"{name} is {str(positions.dtype).removeprefix('torch.')}, expected whole numbers (int64)")
         if positions.ndim == 1:
             positions = positions.expand(batch, -1)
         check_shape(name, positions, "B T", {"B": batch, "T": count})
