@@ -77,6 +77,54 @@ def test_damaged_tables_name_the_line(tmp_path):
         processed(tmp_path / "e.csv")
 
 
+def test_an_empty_name_such_as_that_of_the_index_of_pandas_is_not_the_column_of_texts(tmp_path):
+    (tmp_path / "a.csv").write_text(",review,stars\n0,good,1\n")
+    assert processed(tmp_path / "a.csv")[0] == ["good"]
+
+
+def test_a_first_row_of_data_is_no_header(tmp_path):
+    (tmp_path / "a.csv").write_text("bad movie,0\ngood,1\n")
+    by_number = LabelledColumns(LabelledDataConfig(text="0", label="1"))
+    for options in ({"column": "0"}, {"rules": by_number}):
+        assert processed(tmp_path / "a.csv", **options) == (["bad movie", "good"], ["", "bad movie,0,x,9", "good,1,x,4"])
+    for line in ("great review,0", "great review,positive", "great review"):
+        (tmp_path / "b.csv").write_text(f"{line}\ngood\n")
+        with pytest.raises(RequestError, match=r"cannot tell which column holds the text; name it with --column"):
+            processed(tmp_path / "b.csv")
+    (tmp_path / "c.csv").write_text("Review Text,id\ngood,1\n")
+    assert processed(tmp_path / "c.csv")[0] == ["good"]
+
+
+def test_rows_without_a_header_have_the_width_of_the_first(tmp_path):
+    (tmp_path / "a.csv").write_text("a,1\nb\n")
+    assert processed(tmp_path / "a.csv", column="0")[1] == ["", "a,1,x,1", "b,,x,1"]
+    (tmp_path / "a.csv").write_text("a,1\nb,2,3\n")
+    with pytest.raises(DataError, match=r"line 2: has 3 cells, expected 2, as in the first line"):
+        processed(tmp_path / "a.csv", column="0")
+
+
+def test_results_of_an_earlier_call_are_kept(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"id": 1}\n{"text": "a", "label": 1, "predicted_label": 2}\n')
+    texts, [_, first, second] = processed(tmp_path / "a.jsonl")
+    assert texts == ["", "a"]  # the first object has no text, and not the text 1
+    assert json.loads(first) == {"id": 1, "predicted_predicted_label": None, "probability": None}
+    results = {"predicted_predicted_label": "x", "probability": 1}
+    assert json.loads(second) == {"text": "a", "label": 1, "predicted_label": 2} | results
+
+
+def test_texts_that_cannot_be_read_are_refused(tmp_path):
+    for name, content, fault in (
+        ("a.csv", "text,id\ncafé,1\n".encode("latin-1"), "line 2: is not in UTF-8"),
+        ("a.tsv", "text\tid\na\té\n".encode("latin-1"), "line 2: is not in UTF-8"),
+        ("b.jsonl", b'{"text": "\\ud800"}\n', "line 1: is not in UTF-8"),
+        ("c.jsonl", b'{"text": ["a"]}\n', r"line 1: holds \[\"a\"\], expected a text"),
+        ("d.tsv", b"text\tid\n" + b"x" * (3 << 24) + b"\t1\n", "line 2: has more than 16,777,216 bytes"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=fault):
+            processed(tmp_path / name)
+
+
 def test_only_tables_that_are_text_are_read():
     assert [is_table(name) for name in ("a.csv", "a.TSV.gz", "a.jsonl", "a.parquet", "a.txt")] == [
         True,

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, RequestError
-from regard.text.column_rules import ColumnRules
+from regard.text.column_rules import CERTAIN, INSIDE, ColumnRules
 from regard.text.columns import find_position, is_place
-from regard.text.opening import check_file, line_blocks
+from regard.text.content import is_value
+from regard.text.opening import LONGEST_LINE, OVER_LONG_LINE, check_file, line_blocks
 from regard.text.report import ReadingReport
 from regard.text.rows import name_format
 from regard.text.rows.delimited import HEAD_ROWS, open_csv
-from regard.text.strings import quoted
+from regard.text.strings import is_unicode, quoted
 
 _FORMATS = ("csv", "tsv", "jsonl")
 
@@ -47,54 +48,69 @@ class Table:
         head = list(islice(rows, HEAD_ROWS))
         if not head:
             raise DataError(f"{path} is empty, so there are no texts in it")
-        first = list(head[0][1])
+        # Objects may lack keys that others have.
+        first = list(dict.fromkeys(name for _, row in head for name in row) if self._form == "jsonl" else head[0][1])
         named = self._form == "jsonl" or self._has_header(first, rules, column)
         self.place = self._find(first, named, rules, column)
-        self.names = first if named else None
-        held = {name for _, row in head for name in row} if self._form == "jsonl" else set(first if named else ())
-        self.added = [f"predicted_{name}" if name in held else name for name in added]
+        self.names, self._width = first if named else None, len(first)
+        held, self.added = {*(first if named else ())}, list[str]()
+        for name in added:
+            while name in held:
+                name = f"predicted_{name}"
+            self.added.append(name)
         self._waiting = chain(head[self._form != "jsonl" and named :], rows)
 
     def _read_cells(self, path: Path) -> tuple[str, Iterator[tuple[int, Any]]]:
         """Return the separator of a CSV or TSV file, and its rows with the numbers of their lines."""
         if self._form == "csv":
             return open_csv(path, "auto", ReadingReport())
-        blocks = (zip(numbers, lines, strict=True) for lines, numbers in line_blocks(path))
-        return "\t", ((number, line.rstrip("\r").split("\t")) for number, line in chain.from_iterable(blocks))
+        return "\t", ((number, line.rstrip("\r").split("\t")) for number, line in self._lines(path))
+
+    def _lines(self, path: Path) -> Iterator[tuple[int, str]]:
+        """Yield the lines of a file with their numbers."""
+        for lines, numbers in line_blocks(path):
+            for number, line in zip(numbers, lines, strict=True):
+                if line is OVER_LONG_LINE:
+                    raise DataError(f"{self._path}, line {number}: has more than {LONGEST_LINE:,} bytes; shorten its texts")
+                yield number, line
 
     def _read_objects(self, path: Path) -> tuple[str, Iterator[tuple[int, Any]]]:
         """Return the objects of a file of JSON lines, with the numbers of their lines."""
 
         def objects() -> Iterator[tuple[int, Any]]:
-            for lines, numbers in line_blocks(path):
-                for number, line in zip(numbers, lines, strict=True):
-                    try:
-                        row = json.loads(line) if line.strip() else None
-                    except (ValueError, RecursionError) as error:
-                        raise DataError(f"{self._path}, line {number}: this is not JSON: {error}") from error
-                    if row is not None and not isinstance(row, dict):
-                        raise DataError(f"{self._path}, line {number}: expected a JSON object with a text")
-                    if row is not None:
-                        yield number, row
+            for number, line in self._lines(path):
+                try:
+                    row = json.loads(line) if line.strip() else None
+                except (ValueError, RecursionError) as error:
+                    raise DataError(
+                        f"{self._path}, line {number}: is not JSON ({error}), expected one object per line"
+                    ) from error
+                if row is not None and not isinstance(row, dict):
+                    raise DataError(f"{self._path}, line {number}: expected a JSON object with a text on each line")
+                if row is not None:
+                    yield number, row
 
         return "", objects()
 
     def _has_header(self, first: Sequence[str], rules: ColumnRules, column: str) -> bool:
         """Return whether the first row names the columns."""
         folded = [cell.strip().casefold() for cell in first]
-        wanted = (column or rules.given[0]).strip().casefold() or None
-        if column and not is_place(column):
+        wanted = (column or rules.given[0]).strip().casefold()
+        by_name = wanted != "" and not is_place(wanted)  # a cell that is a number may be a label
+        if (by_name and wanted in folded) or (column and by_name):
             return True
-        if rules.header != "auto" or wanted in folded:
-            return rules.header == "yes" or wanted in folded
-        return any(rules.rank(cell, 0) > 0 and len(cell.split()) <= 2 for cell in first)
+        if rules.header != "auto":
+            return rules.header == "yes"
+        # Two words such as `great review` can be a text.
+        ranked = any(rules.rank(cell, 0) >= (1 if len(cell.split()) == 1 else INSIDE[CERTAIN]) for cell in first)
+        return ranked and not any(map(is_value, first))
 
     def _find(self, first: Sequence[str], named: bool, rules: ColumnRules, column: str) -> int:
         """Return the place of the column of texts: the given one, that of the run, the best name, or the only column."""
         names = first if named else [str(place) for place in range(len(first))]
         if column:
             return find_position(column, names, self._path, "--column")
-        if rules.given[0] in names:
+        if rules.given[0] and rules.given[0] in names:
             return names.index(rules.given[0])
         ranks = [rules.rank(name, 0) for name in names]
         best = [place for place, rank in enumerate(ranks) if rank == max(ranks) > 0]
@@ -108,17 +124,23 @@ class Table:
 
     def texts(self) -> Iterator[str]:
         """Yield the text of each row."""
-        width = None if self.names is None else len(self.names)
         for number, row in self._waiting:
             if self._form == "jsonl":
                 value = row.get(self.names[self.place]) if self.names else None
+                if isinstance(value, list | dict):
+                    raise DataError(f"{self._path}, line {number}: holds {json.dumps(value):.40}, expected a text")
             else:
-                if width is not None and len(row) > width:
-                    raise DataError(f"{self._path}, line {number}: has {len(row)} cells, expected {width}, as in the header")
-                row = [*row, *[""] * ((width or 0) - len(row))]
-                value = row[self.place] if self.place < len(row) else ""
+                if len(row) > self._width:
+                    raise DataError(
+                        f"{self._path}, line {number}: has {len(row)} cells, expected {self._width}, as in the first line"
+                    )
+                row = [*row, *[""] * (self._width - len(row))]
+                value = row[self.place]
+            text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
+            if not all(map(is_unicode, [text, *(row if self._form != "jsonl" else ())])):
+                raise DataError(f"{self._path}, line {number}: is not in UTF-8; convert the table to UTF-8")
             self._rows.append(row)
-            yield "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield text
 
     def header(self) -> str:
         """Return the first line of the output; empty for none."""

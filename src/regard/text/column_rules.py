@@ -13,8 +13,8 @@ from regard.text.languages import find_language, find_languages, find_named_lang
 
 CERTAIN, USUAL, POSSIBLE = 8, 6, 3
 """Ranks of names that are certain, usual and possible names of a wanted column."""
-# Ranks of names that contain such a name among other words.
-_INSIDE = {CERTAIN: 5, USUAL: 4, POSSIBLE: 2}
+INSIDE = {CERTAIN: 5, USUAL: 4, POSSIBLE: 2}
+"""Ranks of names that contain such a name among other words."""
 NEVER = -1
 """Rank of names of other columns: row numbers, dates, authors, another language."""
 # Ranks of names that are the language of a side, contain it, or are any language if the settings name none.
@@ -46,7 +46,7 @@ class Names:
         inside = [self.ranks[word] for word in folded.split() if word in self.ranks]
         if not folded.isascii():  # 评论内容 has no spaces between words
             inside += [rank for word, rank in self.ranks.items() if len(word) > 1 and is_spaceless(word) and word in folded]
-        return _INSIDE[max(inside)] if inside else 0
+        return INSIDE[max(inside)] if inside else 0
 
     def is_exact(self, name: str, least: int = POSSIBLE) -> bool:
         """Return True if a column's name is one of the names, with at least the given rank."""
