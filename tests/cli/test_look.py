@@ -122,8 +122,12 @@ def test_options_of_pictures_need_one(transformer, capsys):
     for command, option in (("translate", "--special"), ("classify", "--no-caption")):
         assert cli.main([command, transformer, "the cat", option]) == 2
         assert f"{command}: {option} is for pictures: name one with --heatmap" in capsys.readouterr().err
-    assert cli.main(["evaluate", transformer, "test.tsv", "--no-caption"]) == 2
-    assert "evaluate: --no-caption is for pictures: add --confusion FILE or --reliability FILE" in capsys.readouterr().err
+    for option, value in (("--no-caption", ()), ("--theme", ("dark",))):
+        assert cli.main(["evaluate", transformer, "test.tsv", option, *value]) == 2
+        assert f"evaluate: {option} is for pictures: add --confusion FILE or --reliability" in capsys.readouterr().err
+    for option in (["--theme", "dark"], ["--scale", "1"]):
+        assert cli.main(["look", transformer, "the cat", *option]) == 2
+        assert "look: --theme and --scale are for pictures: name one with --to" in capsys.readouterr().err
 
 
 def test_translate_draws_with_special_tokens(transformer, tmp_path):

@@ -91,8 +91,11 @@ def test_help_shows_what_is_often_set_and_how_to_see_more(capsys):
     assert "--training.max_epochs  (default: 10; 1 or more)" in short
     assert "--training.ema_decay" not in short
     assert "(training, data, tokenizers, model, distillation, decoding)" in " ".join(short.split())
+    assert main(["train", "translation", "-h", "training"]) == 0
+    by_letter = capsys.readouterr().out
     assert main(["train", "translation", "--help", "training"]) == 0
     section = capsys.readouterr().out
+    assert section == by_letter
     assert "--training.ema_decay" in section
     assert "with --training.schedule.kind cosine" in section
     assert "--data.train" not in section

@@ -11,6 +11,7 @@ from regard.evaluation.calibration import ReliabilityBin
 from regard.records import record
 from regard.rendering import themed
 from regard.viz import confusion, curves, losses, reliability
+from regard.viz.colour import full_scale
 
 MAP = record([[0.4, 0.001, 0.599], [0.3, 0.3, 0.4]], ["a", "b", "c"], ["x", "y"])
 WORDS = record([[0.1, 0.2, 0.1, 0.4]], ["a", "b", "c", "d"], ["good"], probabilities={"good": 0.9, "bad": 0.1})
@@ -50,12 +51,15 @@ def test_a_scale_makes_pictures_comparable_and_may_not_cut_weights_off():
         MAP.plot(scale=0.5)
     with pytest.raises(RequestError, match="scale is nan"):
         WORDS.plot(scale=float("nan"))
+    assert full_scale(np.float32([1.0000002]), given=1.0) == 1  # more than 1 by rounding only
     assert WORDS.plot().axes[-1].get_xlim() == (0, 0.5)  # a round number, as in heatmaps
 
 
 def test_a_page_and_an_unknown_theme_are_refused(tmp_path):
-    with pytest.raises(RequestError, match="theme and scale are for pictures"):
-        MAP.save(tmp_path / "a.html", theme="dark")
+    for name in ("a.html", "a.json", "a.npz"):
+        for option in ({"theme": "dark"}, {"scale": 1.0}):
+            with pytest.raises(RequestError, match="theme and scale are for pictures"):
+                MAP.save(tmp_path / name, **option)
     with pytest.raises(RequestError, match="theme is 'drak', expected one of: light, dark, transparent"):
         MAP.plot(theme="drak")
     assert not list(tmp_path.iterdir())

@@ -52,9 +52,11 @@ def main(name: str, arguments: Sequence[str]) -> None:
 
 def _apply(name: str, own: TaskOptions, options: argparse.Namespace) -> None:
     """Apply an operation to one model."""
-    if not getattr(options, "caption", True) and not any(getattr(options, picture) for picture in own.pictures):
+    if own.pictures and not any(getattr(options, picture) for picture in own.pictures):
         named = " or ".join(f"--{picture} FILE" for picture in own.pictures)
-        raise RequestError(f"{name}: --no-caption is for pictures: add {named}")
+        for option, given in (("no-caption", not options.caption), ("theme", options.theme != "light")):
+            if given:
+                raise RequestError(f"{name}: --{option} is for pictures: add {named}")
     for picture, endings in own.pictures.items():
         if getattr(options, picture):
             check_ending(getattr(options, picture), endings, f"--{picture}")

@@ -31,6 +31,8 @@ def main(arguments: Sequence[str]) -> None:
         raise RequestError("look: the sentence is empty")
     if options.to:
         check_ending(options.to, ATTENTION_FILES, "--to")
+    elif options.theme != "light" or options.scale is not None:
+        raise RequestError("look: --theme and --scale are for pictures: name one with --to, such as --to map.png")
     model = load_model(options)
 
     operation: AttentionOperation = own.create(AttentionOperation, options, model.config.task)

@@ -261,7 +261,7 @@ def _help(task: str, arguments: Sequence[str]) -> str:
     sections = list(dict.fromkeys(one.name.partition(".")[0] for one in known if "." in one.name))
     place = next(place for place, argument in enumerate(arguments) if argument in _HELP)
     section = next(iter(arguments[place + 1 :]), "").rstrip(".")
-    if arguments[place] == "--help" and section and not section.startswith("-"):
+    if arguments[place] != "--help-all" and section and not section.startswith("-"):
         shown = [one for one in known if f"{one.name}.".startswith(f"{section}.")]
         if not shown:
             raise RequestError(

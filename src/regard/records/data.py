@@ -346,21 +346,25 @@ class AttentionRecord:
                 …, 0.1, 0.2, 0.5, 1 that no weight exceeds.
 
         Raises:
-            RequestError: If the file has another ending, or a weight exceeds the scale.
+            RequestError: If the file has another ending, a weight exceeds the scale, or a page or data get a theme or scale.
             DataError: If the file cannot be written.
         """
         path = Path(path)
         ending = path.suffix.lower()
-        if ending in (".json", ".npz"):
-            disk.save(path, self.to_json() if ending == ".json" else self.to_npz())
-        elif ending in (*PICTURES, PAGE):
-            shown: dict[str, Any] = {"special": special, "caption": caption, "units": units}
-            renderer().write(self, path, site=site, head=head, theme=theme, scale=scale, **shown)
-        else:
-            endings = (".json", ".npz", *PICTURES, PAGE)
+        endings = (".json", ".npz", *PICTURES, PAGE)
+        if ending not in endings:
             raise RequestError(
                 f"{path}: cannot save as '{ending}', expected one of {' '.join(endings)}{nearest(ending, endings)}"
             )
+        options: dict[str, Any] = {"site": site, "head": head, "special": special, "caption": caption, "units": units}
+        if ending in PICTURES:
+            renderer().write(self, path, theme=theme, scale=scale, **options)
+        elif (theme, scale) != ("light", None):
+            raise RequestError(f"{path}: theme and scale are for pictures ({' '.join(PICTURES)}), not for pages and data")
+        elif ending == PAGE:
+            renderer().write(self, path, **options)
+        else:
+            disk.save(path, self.to_json() if ending == ".json" else self.to_npz())
 
     def plot(
         self,

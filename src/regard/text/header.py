@@ -122,7 +122,8 @@ def _find_layout(rows: Rows, rules: ColumnRules, path: Path) -> Layout:
     usual = _usual_width(data, rules)
     # Columns of pairs that are given by number may be read from lines with any number of further columns.
     free = by_number and rules.in_order
-    width = len(names) if names is not None and not by_number else max(map(len, data), default=0) if free else usual
+    usual_or_named = max(usual, len(header))
+    width = len(names) if names is not None and not by_number else max(map(len, data), default=0) if free else usual_or_named
     named = None if names is None else [*names, *[""] * (width - len(names))]
     places = choose_columns(named, [[*row[:width], *[""] * (width - len(row))] for row in data], rules, path)
     # If most lines have more columns than the header, its names may belong to other columns.

@@ -108,7 +108,7 @@ def full_scale(*matrices: np.ndarray, given: float | None = None) -> float:
     # A round number, so that pictures of similar sentences have similar colours.
     top = greatest(*matrices)
     if given is not None:
-        if not top <= given < math.inf:
+        if not top <= given * (1 + 1e-6) < math.inf:  # a sum of weights may exceed 1 by rounding
             raise RequestError(f"scale is {given:g}, but the largest weight of the picture is {top:.3g}; give at least that")
         return given
     if top <= 0:

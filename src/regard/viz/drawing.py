@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from regard import disk
-from regard.errors import RequestError
 from regard.records import AttentionRecord
 from regard.records.views import sides
-from regard.rendering import PAGE, PICTURES, Theme, Units, themed
+from regard.rendering import PAGE, Theme, Units, themed
 from regard.viz import grid, heatmap, page, words
 from regard.viz.picture import Picture
 
@@ -45,12 +44,10 @@ def draw(
 
 def write(record: AttentionRecord, path: Path, *, site: str | None = None, head: int | None = None, **options: Any) -> None:
     """Write a picture or a page, depending on the file's ending."""
-    if path.suffix.lower() != PAGE:
-        draw(record, path, site=site, head=head, **options)
-    elif (options.pop("theme"), options.pop("scale")) != ("light", None):
-        raise RequestError(f"{path}: theme and scale are for pictures ({' '.join(PICTURES)}); a page has the reader's colours")
-    else:
+    if path.suffix.lower() == PAGE:
         disk.save(path, page.render(record, **options))
+    else:
+        draw(record, path, site=site, head=head, **options)
 
 
 embed = page.embed

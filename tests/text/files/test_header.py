@@ -53,6 +53,11 @@ def test_row_names_without_a_name_in_the_header(tmp_path, name):
     assert labelled(path, text="1", label="2")[0] == list(zip(ENGLISH, MOODS, strict=True))
 
 
+def test_columns_given_by_number_that_only_the_header_has(tmp_path):
+    path = write(tmp_path, "text,mood,label", ENGLISH, MOODS)
+    assert "skipped 30: too few columns" in refused(labelled, path, text="0", label="2")
+
+
 def test_a_comma_without_quotes_in_every_text(tmp_path):
     path = write(tmp_path, "label,text", MOODS, [f"great film {i}, but boring" for i in range(30)])
     assert "have unquoted separators in the text" in refused(labelled, path)
