@@ -96,7 +96,10 @@ class Predictor:
         Args:
             texts: The texts.
         """
-        return [] if self.input_tokenizer is None else self.input_tokenizer.unknown_words(texts)
+        from regard.tasks.requests import check_texts
+
+        checked = check_texts("unknown_words", texts)
+        return [] if self.input_tokenizer is None else self.input_tokenizer.unknown_words(checked)
 
     def disagreement(self, text: str) -> float:
         """Return how far attention and decision are apart: 0 if leaving out the most attended word costs most, at most 1.

@@ -178,3 +178,5 @@ def test_attention_and_decision_disagree_if_another_word_costs_more():
     assert classifier.disagreement(text) == pytest.approx(max(lost) - lost[attended], abs=1e-6)
     assert classifier.disagreement("") == 0
     assert classifier.unknown_words(["one zero", "two eleven zero"]) == ["zero", "eleven"]
+    with pytest.raises(RequestError, match="unknown_words: got one text, expected a list of texts"):
+        classifier.unknown_words("one zero")
