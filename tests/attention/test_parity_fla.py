@@ -79,7 +79,7 @@ def test_forgetting_attention(window):
 def test_stick_breaking_attention():
     query, key, value = inputs()
     wanted, left = reference("stickbreaking_attn").naive_stickbreaking_attn(query, key, value, attend_current=True)
-    weights = stick_breaking_weights(scaled_scores(query, key), visible(None)) * visible(None)
+    weights = stick_breaking_weights(scaled_scores(query, key).masked_fill(~visible(None), -math.inf))
     check(weights, value, wanted)
     torch.testing.assert_close(1 - weights.sum(-1), left.transpose(1, 2), rtol=1e-5, atol=1e-5)
 
