@@ -250,8 +250,8 @@ def test_lists_of_texts_are_refused(tmp_path):
 
 
 def test_labels_in_brackets_are_plain_if_none_has_two_parts(tmp_path):
-    path = write(tmp_path, "text\tlabels\na\t[unknown]\nb\t(other)\n")
-    assert read(path)[0] == [("a", ("[unknown]",)), ("b", ("(other)",))]
+    path = write(tmp_path, "text\tlabels\na\t[unknown]\nb\t(other)\nc\t(don't know)\nd\t[can't say]\n")
+    assert [labels for _, labels in read(path)[0]] == [("[unknown]",), ("(other)",), ("(don't know)",), ("[can't say]",)]
 
 
 def test_intervals_are_plain_labels(tmp_path):

@@ -21,7 +21,7 @@ LONGEST_LABEL = 200
 """Maximum number of characters of a label; texts with a longer label are skipped."""
 _MOST_KNOWN = 50_000
 # A list in the notation of Python, JSON, NumPy or SQL, such as `['film', 'good']`.
-_LIST = re.compile(r"\[.*['\",].*\]|\{.*['\",].*\}|\(.*['\"].*\)", re.DOTALL)
+_LIST = re.compile(r"[\[{(]\s*['\"].*[\]})]|\[.*,.*\]|\{.*,.*\}", re.DOTALL)
 _MISSING = frozenset(("nan", "NaN", "NAN", "-nan", "n/a", "N/A", "#N/A", "<NA>", "null", "NULL", "Null"))
 
 
