@@ -185,6 +185,15 @@ def test_an_output_may_be_a_link(tmp_path, there):
     assert os.listdir(target.parent) == ["target"]
 
 
+def test_a_compressed_output_is_refused(tmp_path):
+    with (
+        pytest.raises(RequestError, match=r"out\.csv\.gz', but results are not compressed; name a file without \.gz"),
+        output_file(str(tmp_path / "out.csv.gz"), "classify"),
+    ):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_output_that_is_a_link_to_itself_is_refused(tmp_path):
     (tmp_path / "out").symlink_to(tmp_path / "out")
     with (

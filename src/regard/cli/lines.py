@@ -105,6 +105,8 @@ def output_file(path: str | None, command: str) -> Iterator[TextIO]:
         return
     # A pipe or a device cannot be replaced by a complete file.
     target, direct = Path(path), os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    if target.suffix.lower() == ".gz" and not direct:
+        raise RequestError(f"--output is '{path}', but results are not compressed; name a file without .gz")
     if not direct:
         target = Path(os.path.realpath(path))
         if target.is_symlink():

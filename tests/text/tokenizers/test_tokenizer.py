@@ -129,6 +129,18 @@ def test_unknown_words_never_raise(config):
 
 
 @kinds
+def test_unknown_words_of_many_texts_are_those_of_each(config):
+    tokenizer = built(config)
+    texts = ["☃ kissed Жук", *ENGLISH, "Жук, 日本語です  ☃☃", "", " Ωmega", "naïve ☃ \ud800", "She\tkissed ☃\n"] * 2
+    expected = {}
+    for encoding in map(tokenizer.encode, texts):
+        owners = [owner for number, owner in zip(encoding.ids, encoding.word_of, strict=True) if number == UNKNOWN]
+        expected |= dict.fromkeys(encoding.words[owner] for owner in owners if owner >= 0)
+    assert tokenizer.unknown_words(texts) == list(expected)
+    assert tokenizer.unknown_words([]) == []
+
+
+@kinds
 def test_halves_of_surrogate_pairs_never_raise(config):
     tokenizer = built(config)
     assert at_once(tokenizer, ["She \ud800 kissed"]) == one_by_one(tokenizer, ["She \ud800 kissed"])

@@ -119,13 +119,12 @@ class Tokenizer:
     def unknown_words(self, texts: Sequence[str]) -> list[str]:
         """Return the words of texts that have the unknown symbol, or contain it, in the order in which they first occur."""
         ids, offsets = self.encode_batch(texts)
-        # Few texts have unknown words, and only these are split into words, which is slow.
         affected = np.unique(np.searchsorted(offsets, np.flatnonzero(ids == UNKNOWN), side="right") - 1)
-        found: dict[str, None] = {}
-        for encoding in map(self.encode, [texts[number] for number in affected.tolist()]):
-            pairs = zip(encoding.ids, encoding.word_of, strict=True)
-            found |= dict.fromkeys(encoding.words[owner] for number, owner in pairs if number == UNKNOWN and owner >= 0)
-        return list(found)
+        # Splitting into words is slow, so only the different chunks of texts with unknown words are split.
+        chunks = dict.fromkeys(chunk for number in affected.tolist() for chunk in self._clean(texts[number]).split(" "))
+        encoding = self.encode(" ".join(chunks))
+        pairs = zip(encoding.ids, encoding.word_of, strict=True)
+        return list(dict.fromkeys(encoding.words[owner] for number, owner in pairs if number == UNKNOWN and owner >= 0))
 
     def decode(self, ids: Sequence[int], *, replace: dict[int, str] | None = None) -> str:
         """Convert ids to a text with the usual spacing. Padding, start and end symbols are left out.
