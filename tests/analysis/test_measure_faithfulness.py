@@ -42,6 +42,8 @@ def test_seeds(known):
 def test_what_cannot_be_measured(known):
     with pytest.raises(RequestError, match="faithfulness: no text contains a word, expected at least one"):
         measure_faithfulness(known(), ["", " "], ["for", "for"])
+    with pytest.raises(RequestError, match="faithfulness: permutations is 0, expected 1 or more"):
+        measure_faithfulness(known(), ["a"], ["for"], permutations=0)
     with pytest.raises(RequestError, match="got 2 texts and 1 labels, expected the same number"):
         measure_faithfulness(known(), ["a", "b"], ["for"])
     with pytest.raises(RequestError, match="model 2 has other labels than model 1"):

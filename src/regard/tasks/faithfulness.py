@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.errors import RequestError
 from regard.evaluation.comparison import bootstrap_mean
 from regard.evaluation.tables import finite, table
 from regard.plurals import counted
@@ -223,6 +224,8 @@ def measure_all(
 
     The costly measures use the first `affordable` texts of `total`.
     """
+    if permutations < 1:
+        raise RequestError(f"faithfulness: permutations is {permutations}, expected 1 or more")
     generator, rows = np.random.default_rng(seed), []
     with counting_bar("measuring", total, shown=progress) as advance:
         for number, probe in enumerate(probes):
