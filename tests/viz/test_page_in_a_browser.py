@@ -227,7 +227,7 @@ def test_small_pictures_of_all_heads_lead_to_each(tmp_path):
         "2x1",
         "255 255 255 8 48 107",
         "1",
-        "0.00,1.00",
+        ",1.00",
         "encoder.0",
         "4",
         "encoder.0",

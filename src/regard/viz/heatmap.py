@@ -10,7 +10,7 @@ from regard.records.views import sides
 from regard.viz import colour, picture
 from regard.viz.caption import NAMES, empty, note, write
 from regard.viz.labels import label, runs_right_to_left
-from regard.viz.numbers import decimals, fixed, greatest
+from regard.viz.numbers import blank_cells, decimals, fixed, greatest
 from regard.viz.picture import Picture
 
 # Font size in points and side of a cell in inches, by the maximum number of words on a side.
@@ -53,10 +53,9 @@ def draw(
     places = decimals(greatest(matrix))
     has_numbers = matrix.size <= _MAX_NUMBERS and side >= 0.26 and places <= _MOST_PLACES
     numbers = [fixed(weight, places) for weight in matrix.ravel().tolist()] if has_numbers else []
-    blank = f"Cells without a number: less than {0.5 * 0.1**places:.{places + 1}f}."
     foot = [*reference, *write(record, [site], [view], head)] if caption else None
     if foot and any(not float(number) for number in numbers):
-        foot.insert(len(reference) + 1, blank)
+        foot.insert(len(reference) + 1, blank_cells(places))
     with picture.begin("heatmap", [*rows, *columns, *(foot or ()), title], path) as figure:
         width = max(side, max(figure.measure(columns, size)) + 0.14)
         angle = 0 if width <= max(side, 0.9) and len(columns) <= 16 else 45 if len(columns) <= 40 else 90

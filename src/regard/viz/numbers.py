@@ -36,6 +36,11 @@ def fixed(value: float, places: int = FEWEST) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
+def blank_cells(places: int) -> str:
+    """Return a sentence on cells whose weight rounds to zero, and which therefore have no number."""
+    return f"Cells without a number: less than {0.5 * 0.1**places:.{places + 1}f}."
+
+
 def probability(value: float) -> str:
     """Return a probability with two decimal places; only 0 and 1 themselves are shown as 0.00 and 1.00."""
     if 0 < value < 0.005:

@@ -139,7 +139,7 @@ for (const article of document.querySelectorAll(".matrix")) {
         line.append(cell("th", word, "row", isUnknown("row", row)));
         columns.forEach((_, column) => {
           const weight = at(row, column);
-          const made = cell("td", value(weight));
+          const made = cell("td", weight ? value(weight) : "");
           made.className = shade(weight);
           line.append(made);
         });

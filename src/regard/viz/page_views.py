@@ -11,7 +11,7 @@ from regard.records.views import sides
 from regard.rendering import Units
 from regard.viz import caption, colour
 from regard.viz.labels import label, runs_right_to_left
-from regard.viz.numbers import amount, decimals, fixed, greatest, probability, tick, units
+from regard.viz.numbers import amount, blank_cells, decimals, fixed, greatest, probability, tick, units
 from regard.viz.summary import further_labels, headline
 
 LEVELS = 20
@@ -94,10 +94,14 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
     first, named, lost = views[0], words[shown[0][0]], unknown[shown[0][0]]
     rows, columns = named[first["rows"]], named[first["columns"]]
     turned = [axis for axis, names in named.items() if runs_right_to_left(names)]
-    weights = [(shade(cell * 10.0**-places / scale), fixed(cell * 10.0**-places, places)) for cell in first["cells"]]
+    weights = [
+        (shade(cell * 10.0**-places / scale), fixed(cell * 10.0**-places, places) if cell else "") for cell in first["cells"]
+    ]
     width, letters = len(columns), sum(min(len(word), 24) for word in columns)
     further = counted(left_out, "further matrix", "further matrices")
     rest = [f"To keep the page small, it leaves out {further} (heads or sites)."] if left_out else []
+    if any(0 in view["cells"] for view in views):
+        rest.append(blank_cells(places))
     return {
         # The source comes first, in reading order.
         "sentences": [(side, _NAMES[first[side]], named[first[side]], lost[first[side]]) for side in ("columns", "rows")],

@@ -21,7 +21,8 @@ from regard.viz.picture import SMALL, Picture
 _WIDTH, _SIDE, _COUNTS = 4.6, 3.4, 0.75
 _CAPTION = (
     "Each bar stands for predictions with similar confidence, and each dot for their mean confidence and the share that is "
-    "correct. Calibration on these texts does not prove calibration on others."
+    "correct: below the dashed line, the model is too sure; above it, not sure enough. Calibration on these texts does "
+    "not prove calibration on others."
 )
 
 
@@ -71,8 +72,8 @@ def _draw_bins(axes: Axes, filled: Sequence[ReliabilityBin], begin: float) -> No
         edgecolor=palette().background,
         linewidth=0.6,
     )
-    red = palette().negative[2]
-    gap: dict[str, Any] = {"color": red, "alpha": 0.35, "edgecolor": red, "linewidth": 0.6, "label": "gap to the confidence"}
+    red = palette().negative[1]
+    gap: dict[str, Any] = {"color": red, "edgecolor": palette().background, "linewidth": 0.6, "label": "gap to the confidence"}
     axes.bar(left, np.abs(right - sure), width, bottom=np.minimum(right, sure), align="edge", **gap)
     axes.plot(
         [0, 1],

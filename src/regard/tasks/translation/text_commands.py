@@ -86,8 +86,8 @@ For each sentence, one line is printed, in order."""
   cat test.en | regard translate runs/mine --beam 5 --n-best 3 --json
   regard translate runs/mine --input test.en --ensemble runs/other --ensemble runs/third
   regard translate runs/mine --input test.en --sample 32 --minimum-risk chrf
-  regard translate runs/mine "a blue car ." --beam 6 --groups 3 --n-best 3
-  regard translate runs/mine "a blue car ." --prefix "Ein" --constraint "blaues Auto\""""
+  regard translate runs/mine "The old man sang." --beam 6 --groups 3 --n-best 3
+  regard translate runs/mine "The old man sang." --prefix "Der" --constraint "alte Mann\""""
     text: ClassVar = "sentence"
     answers: ClassVar = "translations"
     answer: ClassVar = TranslationAnswer
