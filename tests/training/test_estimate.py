@@ -24,13 +24,15 @@ def test_words(seconds, words):
     assert f"training takes {words} on" in describe_time(run_of(), seconds)
 
 
-def run_of(*, first=0, minutes=0.0):
-    """A run of 1,000 updates."""
-    numbers = SimpleNamespace(step=first, seconds=0.0, count=0)
+def run_of(*, first=0, minutes=0.0, updates=1000):
+    """A run, by default of 1,000 updates."""
+    numbers = SimpleNamespace(step=first, seconds=0.0, validation_seconds=0.0, count=0)
     machine = SimpleNamespace(device=SimpleNamespace(type="cpu"), threads=2)
     config = SimpleNamespace(training=SimpleNamespace(max_minutes=minutes))
     task = SimpleNamespace(unit="words")
-    return SimpleNamespace(progress=numbers, machine=machine, config=config, total_steps=1000, task=task, lap=lambda name: None)
+    return SimpleNamespace(
+        progress=numbers, machine=machine, config=config, total_steps=updates, task=task, lap=lambda name: None
+    )
 
 
 class Noted(Reporter):
@@ -39,34 +41,58 @@ class Noted(Reporter):
     def say(self, text):
         self.texts.append(text)
 
+    def show(self, run, speed):
+        self.speed = speed
 
-def estimates(*, first=0, minutes=0.0):
-    """The texts and the updates after which they came; the first three updates take 9 seconds each, all others 2 seconds."""
-    run, reporter = run_of(first=first, minutes=minutes), Noted()
+
+def estimates(**settings):
+    """What `report` prints."""
+    return report(**settings).texts
+
+
+def report(*, first=0, minutes=0.0, updates=1000):
+    """A reporter with its texts and when they came; the first three updates take 9 seconds each, all others 2 seconds."""
+    run, reporter = run_of(first=first, minutes=minutes, updates=updates), Noted()
     reporter.texts = []
     reporter.start(run)
     for update in range(1, 12):
         run.progress.step, run.progress.seconds = first + update, run.progress.seconds + (9.0 if update <= 3 else 2.0)
         reporter.after_update(run)
         reporter.texts += [update] * (len(reporter.texts) == 1)
-    return reporter.texts
+    return reporter
 
 
 @pytest.mark.parametrize("first", [0, 500])
 def test_the_first_updates_do_not_count(first):
     texts = estimates(first=first)
-    minutes = "33" if first == 0 else "16"
+    minutes = "34" if first == 0 else "17"
     text = f"training takes about {minutes} minutes on this machine (2 threads); validation takes a little more time"
     assert texts == [text, 6]
 
 
 def test_a_limit_of_the_time_counts():
-    assert "about 5 minutes" in estimates(minutes=5.0)[0]
+    reporter = report(minutes=5.0)
+    assert "about 5 minutes" in reporter.texts[0]
+    assert "4:17 left" in reporter.speed  # 43 of 300 seconds are over
+
+
+def test_no_estimate_in_the_second_half_of_a_run():
+    assert estimates(updates=16) == []
+    assert "training takes" in estimates(updates=40)[0]
 
 
 def test_a_run_that_is_over_at_once_has_no_estimate(config, change, capsys):
     fit(change(config, max_epochs=1), model=TinyTranslator)
     assert "training takes" not in capsys.readouterr().err
+
+
+def test_several_runs_with_a_limit_of_the_time(monkeypatch):
+    clock, said = [0.0], []
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    times, run = SeveralRuns(said.append, 4), run_of(minutes=1.0)
+    run.progress.step, run.progress.seconds, clock[0] = 10, 6.0, 6.0
+    times.after_update(run)
+    assert said == ["  all 4 models take about 4 minutes"]
 
 
 def test_several_runs_say_the_time_of_all_and_then_the_time_left(monkeypatch):

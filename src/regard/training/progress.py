@@ -28,7 +28,7 @@ class Reporter(Callback):
     """Callback that measures the speed of training; subclasses also show it. It prints nothing."""
 
     def __init__(self) -> None:
-        self._first = 0
+        self._first, self._start = 0, 0.0  # updates and seconds of training before this process
         self._from = (0, 0, 0.0)  # updates, items and seconds at the beginning of the measurement
         self._estimated = False
 
@@ -39,6 +39,7 @@ class Reporter(Callback):
         """Start measuring the speed; the first updates, which prepare kernels and memory, are left out once more follow."""
         progress = run.progress
         self._first, self._from = progress.step, (progress.step, progress.count, progress.seconds)
+        self._start = progress.seconds
         run.lap("validation_seconds")
 
     def after_update(self, run: Run) -> None:
@@ -50,11 +51,14 @@ class Reporter(Callback):
         passed, made = progress.seconds - seconds, progress.step - step
         words = ""
         if made and passed > 0:
-            left = (run.total_steps - progress.step) * passed / made
+            left = min((run.total_steps - progress.step) * passed / made, _time_limit(run) - _time_used(run))
             words = f"{(progress.count - count) / passed:,.0f} {run.task.unit}/s, {clock_time(left)} left"
-            if not self._estimated and progress.step > self._first + _WARM_UP and passed >= _ENOUGH:
+            spent = progress.seconds - self._start
+            measured = progress.step > self._first + _WARM_UP and passed >= _ENOUGH
+            # Near the end of a short run, an estimate of its time would come too late to be of use.
+            if not self._estimated and measured and spent < left:
                 self._estimated = True
-                self.say(describe_time(run, left))
+                self.say(describe_time(run, spent + left))
         self.show(run, words)
         run.lap("validation_seconds")
 
@@ -87,7 +91,8 @@ class SeveralRuns(Callback):
 
     def after_update(self, run: Run) -> None:
         """Print a line if it is time."""
-        now, made = time.monotonic(), self._done + run.progress.step / run.total_steps
+        share = max(run.progress.step / run.total_steps, _time_used(run) / _time_limit(run))
+        now, made = time.monotonic(), self._done + share
         left = (now - self._began) * (self._total / made - 1)
         if self._last == self._began and now - self._began >= _ENOUGH:
             self._last = now
@@ -245,13 +250,22 @@ def clock_time(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def _time_limit(run: Run) -> float:
+    """Return `training.max_minutes` in seconds; infinite without a limit."""
+    return 60 * run.config.training.max_minutes or float("inf")
+
+
+def _time_used(run: Run) -> float:
+    """Return the seconds that count towards the limit, which include those of an earlier process."""
+    return run.progress.seconds + run.progress.validation_seconds
+
+
 def describe_time(run: Run, seconds: float) -> str:
     """Return an estimate of the time, such as `training takes about 12 minutes on this machine (2 threads); …`."""
-    limit, machine = run.config.training.max_minutes, run.machine
-    time_left = describe_duration(min(seconds, 60 * limit or seconds))
+    machine = run.machine
     threads = f"{machine.threads} thread{'s' * (machine.threads != 1)}"
     where = threads if machine.device.type == "cpu" else str(machine.device)
-    return f"training takes {time_left} on this machine ({where}); validation takes a little more time"
+    return f"training takes {describe_duration(seconds)} on this machine ({where}); validation takes a little more time"
 
 
 def describe_duration(seconds: float) -> str:
