@@ -1,5 +1,7 @@
 """`regard train` on files as people have them: the right columns, or one message that says what to set."""
 
+import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -80,10 +82,26 @@ def test_a_page_offers_held_out_texts(run, classifier, pairs, reviews, tmp_path)
     for folder, file, column in ((run, pairs, 0), (classifier, reviews, 0)):
         predictor = regard.load(folder, device="cpu")
         texts = {line.split("\t")[column] for line in file.read_text(encoding="utf-8").splitlines()}
-        dev = find_task(predictor.config.task).training.held_out(predictor.config, predictor.bundle.parts)
-        examples = choose_examples([predictor])
+        dev, held_out = find_task(predictor.config.task).training.held_out(predictor.config, predictor.bundle.parts)
+        examples, trained = choose_examples([predictor])
+        assert held_out
+        assert not trained
         assert 1 <= len(examples) <= 6
         assert set(examples) <= set(dev) <= texts
     moved = replace(predictor.config, data=replace(predictor.config.data, train=(str(tmp_path / "gone.tsv"),)))
     predictor.bundle = replace(predictor.bundle, config=moved)
-    assert not set(choose_examples([predictor])) & texts
+    assert not set(choose_examples([predictor]).texts) & texts
+
+
+def test_a_page_offers_training_texts_if_nothing_was_held_out(tmp_path, capsys):
+    """Built-in English reviews say nothing about a model for German questions."""
+    file, page = tmp_path / "fragen.tsv", tmp_path / "page.html"
+    texts = [f"Wo sind die {number} Hunde ?" for number in range(20)]
+    file.write_text("".join(f"{text}\t{'Ort' if i % 2 else 'Zahl'}\n" for i, text in enumerate(texts)), encoding="utf-8")
+    assert train("classification", file, tmp_path / "run", "--data.dev_size=0", "--tokenizer.kind=characters") == 0
+    capsys.readouterr()
+    assert main(["page", str(tmp_path / "run"), "--to", str(page)]) == 0
+    examples = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"))[1])["examples"]
+    assert 1 <= len(examples) <= 6
+    assert set(examples) <= set(texts)
+    assert "the model was trained on the examples of the page" in capsys.readouterr().err

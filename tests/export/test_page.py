@@ -67,7 +67,8 @@ def test_the_page_has_the_formula_of_each_score():
 
 def test_examples_are_texts_whose_words_the_models_know(runs):
     translator = regard.load(runs / "recurrent", device="cpu")
-    known = choose_examples([translator])
+    known, trained = choose_examples([translator])
+    assert not trained
     assert 0 < len(known) <= 6
     assert all(1 not in translator.bundle.parts.source.encode(text).ids for text in known)
 
@@ -82,6 +83,14 @@ def test_an_example_shows_where_attention_and_decision_differ():
     assert len(examples) <= 6
     apart[texts[0]] = apart[texts[3]] = 0.05
     assert texts[0] not in _choose(texts, tokenizer, predictor)
+    assert texts[-1] in _choose(texts, tokenizer, predictor)  # one long text
+
+
+def test_texts_that_are_too_long_are_cut_after_a_word():
+    tokenizer = SimpleNamespace(encode=lambda text: SimpleNamespace(ids=[9]))
+    predictor = SimpleNamespace(disagreement=lambda text: 0.0)
+    assert _choose(["Hunde " * 60], tokenizer, predictor) == [("Hunde " * 26).strip()]
+    assert _choose(["犬" * 300, "犬がいる"], tokenizer, predictor) == ["犬がいる", "犬" * 160]
 
 
 @pytest.mark.parametrize(("source", "english"), [("en", True), ("English", True), ("de", False), ("source", False)])
@@ -89,7 +98,7 @@ def test_examples_need_an_english_source(runs, source, english):
     translator = regard.load(runs / "recurrent", device="cpu")
     data = replace(translator.config.data, source=source)
     bundle = replace(translator.bundle, config=replace(translator.config, data=data))
-    assert bool(choose_examples([regard.Translator(bundle)])) == english
+    assert bool(choose_examples([regard.Translator(bundle)]).texts) == english
 
 
 def test_the_runtime_is_the_one_that_is_described():
@@ -181,3 +190,9 @@ def test_mistakes_of_the_command(runs, tmp_path, capsys):
     assert "exists; replace it with overwrite" in capsys.readouterr().err
     assert main(["page", str(tmp_path / "nothing"), "--to", str(tmp_path / "x.html")]) == 2
     assert "nothing" in capsys.readouterr().err
+    table = tmp_path / "new.csv"
+    table.write_text("customer,Review,date\n1,A dog.,2024\n")
+    options = ["--to", str(tmp_path / "x.html"), "--examples", str(table)]
+    assert main(["page", str(runs / "recurrent"), *options]) == 2
+    assert "new.csv is named like a table, but --examples reads a text file" in capsys.readouterr().err
+    assert not (tmp_path / "x.html").exists()

@@ -1,9 +1,10 @@
 """`regard page`: write an HTML page to use a trained model, inspect it, and change its attention."""
 
+import sys
 from collections.abc import Sequence
 
 from regard.cli.options import Parser, model_folder
-from regard.errors import install_command
+from regard.errors import RequestError, install_command
 from regard.terminal import show
 
 _MOST_EXAMPLES = 20
@@ -33,7 +34,8 @@ def main(arguments: Sequence[str]) -> None:
         default=[],
         metavar="TEXT",
         help="example text on the page; may be given several times, and the page opens with the first (default: held-out "
-        "texts of the data, if the files are still there, else built-in English texts with words that the model knows)",
+        "texts of the data, or training texts if none were held out; without the files of the data, built-in English texts "
+        "with words that the model knows)",
     )
     parser.add_argument("--examples", metavar="FILE", help="text file with an example per line; the first 20 are used")
     parser.add_argument("--title", default="", help="title of the page (default: the names of the models)")
@@ -41,10 +43,18 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.read(arguments)
 
     from regard.cli.lines import read_lines
+    from regard.cli.tables import is_table
     from regard.export.page import write_page
 
+    if options.examples and is_table(options.examples):
+        raise RequestError(
+            f"{options.examples} is named like a table, but --examples reads a text file with one example per line; write the "
+            "column of texts to a text file, such as examples.txt"
+        )
     examples = list(options.example)
     if options.examples:
         examples += [line for line in read_lines(options.examples, "show") if line.strip()][:_MOST_EXAMPLES]
     page = write_page(options.dirs, options.to, examples=examples, title=options.title, overwrite=options.overwrite)
+    if page.note:
+        show(f"regard: {page.note}", file=sys.stderr)
     show(f"{page.path}: {page.size / 1e6:.1f} MB, with {', '.join(page.models)}; open it in a browser")

@@ -331,13 +331,15 @@ class Training(ABC):
             the content of the task's own files (`Bundle.parts`).
         """
 
-    def held_out(self, config: Any, parts: Any) -> Sequence[str]:
-        """Return inputs of held-out examples, which show a trained model to others; empty if there are none.
+    def held_out(self, config: Any, parts: Any) -> tuple[Sequence[str], bool]:
+        """Return inputs of held-out examples, which show a trained model to others, and True.
+
+        If no example was held out, the inputs are those of training examples, and the second value is False.
 
         Raises:
             DataError: If the files of the data cannot be read any more.
         """
-        return ()
+        return (), True
 
     def sizes(self, parts: Any) -> tuple[int, ...]:
         """Return the arguments of a user's function that builds a model, such as the sizes of the vocabularies."""

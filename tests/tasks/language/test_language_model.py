@@ -23,6 +23,7 @@ from regard.reweight import at_step, attend_to, flatten
 from regard.task import Bundle
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.predict import LanguageModel
+from regard.tasks.language.train import LanguageTraining
 from regard.tasks.loading import load
 from regard.text.symbols import END, START
 from regard.text.tokenizers.tokenizer import build_tokenizer
@@ -281,3 +282,17 @@ def test_generated_texts_go_on_after_the_white_space_of_their_prompts():
         [[generation]] = LanguageModel(bundle).generate([prompt], temperature=0)
         assert generation.text.startswith(prompt)
         assert not set("␊␉␠") & set(generation.text)
+
+
+def test_the_beginnings_for_a_page_end_at_words(tmp_path):
+    """They leave the model something to write."""
+    file = tmp_path / "texts.txt"
+    texts = [f"{name} moved his car to the other side ." for name in ("Tom", "Anna", "Ben", "Eve")]
+    file.write_text("\n".join([*texts, "Yes"]) + "\n", encoding="utf-8")
+    data = TextDataConfig(train=(str(file),), dev_size=0, cache=str(tmp_path / "cache"))
+    config = LanguageConfig(data=data, tokenizer=CharactersConfig())
+    training = LanguageTraining()
+    config, _, tokenizer = training.read(config, None, progress=False)
+    beginnings, held_out = training.held_out(config, tokenizer)
+    assert not held_out
+    assert sorted(beginnings) == sorted(text.removesuffix(" to the other side .") for text in texts)

@@ -1,8 +1,8 @@
-"""The default example texts of a page: held-out texts of the model's own data, or built-in English texts."""
+"""The default example texts of a page: texts of the model's own data, or built-in English texts."""
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.errors import RegardError
 from regard.task import find_task
@@ -18,35 +18,56 @@ _FEWEST_WORDS = 3
 _TRIED, _APART = 16, 0.1
 
 
-def choose_examples(predictors: Sequence[Any]) -> list[str]:
-    """Return at most six texts: held-out ones of the first model's data, if its files are still there, else built-in ones."""
+class Examples(NamedTuple):
+    """The example texts of a page."""
+
+    texts: Sequence[str]
+    trained: bool = False
+    """If True, the model was trained on these texts."""
+
+
+def choose_examples(predictors: Sequence[Any]) -> Examples:
+    """Return at most six texts of the first model's data, if its files are still there, else built-in ones.
+
+    The texts of the data are held-out ones; if none were held out, training texts.
+    """
     first, task = predictors[0], find_task(predictors[0].config.task)
     inventories = [task.bundle_format.inventory(predictor.bundle.parts) for predictor in predictors]
     tokenizers = [next(iter(inventory.tokenizers.values())) for inventory in inventories]
     with suppress(RegardError, OSError):  # the files of the data may have moved or changed since training
-        if texts := _choose(task.training.held_out(first.config, first.bundle.parts), tokenizers[0], first):
-            return texts
+        texts, held_out = task.training.held_out(first.config, first.bundle.parts)
+        if chosen := _choose(texts, tokenizers[0], first):
+            return Examples(chosen, trained=not held_out)
     cards = [task.bundle_format.card(predictor.bundle) for predictor in predictors]
     # Subword tokenizers know the words of every language, so a model of another language needs its own examples.
     if any(card.languages and find_language(card.languages[0]) != "en" for card in cards):
-        return []
-    return [spelling for text in cards[0].inputs if (spelling := _known_spelling(text, tokenizers))][:_MOST]
+        return Examples([])
+    return Examples([spelling for text in cards[0].inputs if (spelling := _known_spelling(text, tokenizers))][:_MOST])
 
 
 def _choose(texts: Sequence[str], tokenizer: Tokenizer, predictor: Any) -> list[str]:
-    """Choose texts of all lengths, from short to long, and two that show limits, if there are such texts.
+    """Choose texts of all lengths, up to the longest, and two that show limits, if there are such texts.
 
     One depends on another word than attention shows, and one has a word that is not in the vocabulary.
     """
-    short = sorted({text for text in texts if len(text) <= _LONGEST and len(text.split()) >= _FEWEST_WORDS}, key=len)
+    fitting = {text for text in texts if len(text) <= _LONGEST and len(text.split()) >= _FEWEST_WORDS}
+    # Without a text that fits, such as in scripts without spaces, the beginnings of texts are better than built-in texts.
+    short = sorted(fitting or set(map(_shorten, texts)), key=lambda text: (len(text), text))
     unknown = {text for text in short if UNKNOWN in tokenizer.encode(text).ids}
     known = [text for text in short if text not in unknown]
     # From a third of the lengths on, because the shortest texts show little.
     apart = {text: predictor.disagreement(text) for text in known[:: len(known) // _TRIED + 1]}
     limits = [text for text in sorted(apart, key=lambda text: -apart[text])[:1] if apart[text] >= _APART]
-    places = [len(known) * (2 + place) // (_MOST + 1) for place in range(_MOST - bool(unknown) - bool(limits))]
-    chosen = list(dict.fromkeys([*(known[place] for place in places if place < len(known)), *limits]))
+    first, last = len(known) * 2 // (_MOST + 1), len(known) - 1
+    count = _MOST - bool(unknown) - bool(limits)
+    places = [first + (last - first) * place // (count - 1) for place in range(count)] if known else []
+    chosen = list(dict.fromkeys([*(known[place] for place in places), *limits]))
     return chosen + sorted(unknown, key=len)[len(unknown) // 2 :][:1]
+
+
+def _shorten(text: str) -> str:
+    """Return a text, cut at the end of a word if it is too long."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST + 1].rsplit(None, 1)[0][:_LONGEST]
 
 
 def _known_spelling(text: str, tokenizers: Sequence[Tokenizer]) -> str:

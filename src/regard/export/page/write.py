@@ -9,13 +9,14 @@ from regard import disk
 from regard.errors import RequestError
 from regard.export.folder import load_predictor
 from regard.export.page.contents import read_contents
-from regard.export.page.examples import choose_examples
+from regard.export.page.examples import Examples, choose_examples
 from regard.export.page.join import build_document
 from regard.version import __version__
 
 FORMAT_VERSION = 1
 MOST_MODELS = 4
 _LONGEST_EXAMPLE = 1000
+_TRAINED = "the model was trained on the examples of the page, because its run held no texts out"
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Page:
     """Size in bytes."""
     models: tuple[str, ...]
     """Names of the models on the page."""
+    note: str = ""
+    """Remark on the example texts; empty if there is none."""
 
 
 def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), title: str = "", overwrite: bool = False) -> Page:
@@ -41,13 +44,13 @@ def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), tit
             them, all for the same task.
         path: File to write; its name must end in `.html` or `.htm`.
         examples: Example texts of at most 1,000 characters; the page opens with the first. If empty, the page has
-            held-out texts of the first model's data, if the files are still there, else built-in English texts whose words
-            the models know.
+            held-out texts of the first model's data, or training texts if none were held out; without the files of the
+            data, built-in English texts whose words the models know.
         title: Title of the page; if empty, the title consists of the models' names.
         overwrite: Whether to replace a file that is already there.
 
     Returns:
-        The path, the size and the names of the models.
+        The path, the size, the names of the models, and a remark on the example texts.
 
     Raises:
         RequestError: If `path` has another ending or exists without `overwrite`, there are no models or too many, their tasks
@@ -74,18 +77,19 @@ def write_page(runs: Any, path: str | Path, *, examples: Sequence[str] = (), tit
     languages = [language for language in models[0][0]["languages"] if language]
     both = f": {' → '.join(languages)}" if len(chosen) == 1 and len(languages) == 2 else ""
     heading = title or " and ".join(names) + both
+    chosen_examples = Examples(list(examples)) if examples else choose_examples(predictors)
     data = {
         "format_version": FORMAT_VERSION,
         "regard": __version__,
         "title": heading,
-        "examples": list(examples) or choose_examples(predictors),
+        "examples": list(chosen_examples.texts),
         "models": [settings for settings, _ in models],
     }
     blobs = {f"{number}-{name}": graph for number, (_, graphs) in enumerate(models) for name, graph in graphs.items()}
     document = build_document(data, blobs, title=heading)
     path.parent.mkdir(parents=True, exist_ok=True)
     disk.save(path, document)
-    return Page(path, len(document.encode()), tuple(names))
+    return Page(path, len(document.encode()), tuple(names), _TRAINED if chosen_examples.trained else "")
 
 
 def _check(path: Path, runs: Sequence[Any], examples: Sequence[str], *, overwrite: bool) -> None:

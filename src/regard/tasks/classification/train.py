@@ -264,11 +264,12 @@ class ClassificationTraining(Training):
             data = replace(data, report=replace(data.report, notes=[*data.report.notes, note]))
         return config, data, ClassifierParts(data.tokenizers[0], data.labels)
 
-    def held_out(self, config: ClassificationConfig, parts: ClassifierParts) -> list[str]:
-        """Return dev texts."""
+    def held_out(self, config: ClassificationConfig, parts: ClassifierParts) -> tuple[list[str], bool]:
+        """Return dev texts; see `Training.held_out`."""
         schema = LabelledSchema(config.data, config.tokenizer, (parts.tokenizer, parts.labels))
-        dev = prepare_data(schema, seed=config.seed).dev
-        return dev.texts(spread(len(dev)))
+        data = prepare_data(schema, seed=config.seed)
+        corpus = data.dev if len(data.dev) else data.train
+        return corpus.texts(spread(len(corpus))), corpus is data.dev
 
     def sizes(self, parts: ClassifierParts) -> tuple[int, ...]:
         """Return the size of the vocabulary and the number of labels."""

@@ -1,9 +1,11 @@
 """Training of language models."""
 
+import re
 from dataclasses import replace
 from typing import ClassVar
 
 from regard.errors import ConfigError
+from regard.scripts import is_spaceless
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.words import TrainableWords, WordTraining
 from regard.text.corpora import TextCorpus
@@ -11,10 +13,21 @@ from regard.text.opening import check_file
 from regard.text.plain import WHAT, TextSchema, find_unit
 from regard.text.preparation import Prepared, prepare_data
 from regard.text.split import spread
+from regard.text.symbols import START
 from regard.text.tokenizers.tokenizer import Tokenizer
 
-# Number of tokens of a held-out text that a page offers as a beginning.
+# Maximum number of words of a held-out text that a page offers as a beginning; of tokens in scripts without spaces.
 _BEGINNING = 6
+
+
+def _beginning(ids: list[int], tokenizer: Tokenizer) -> str:
+    """Return the first half of a text's words, at most six; empty for a text that is too short to leave something out."""
+    text = tokenizer.decode(ids)
+    if is_spaceless(text):
+        return tokenizer.decode(ids[:_BEGINNING]) if len(ids) > _BEGINNING else ""
+    ends = [word.end() for word in re.finditer(r"\S+", text)]
+    count = min(len(ends) // 2, _BEGINNING)
+    return text[: ends[count - 1]] if count else ""
 
 
 class TrainableLanguageModel(TrainableWords):
@@ -50,11 +63,15 @@ class LanguageTraining(WordTraining):
         data = prepare_data(TextSchema(config.data, config.tokenizer, learned), seed=config.seed, progress=progress)
         return replace(config, tokenizer=data.configs[0]), data, data.tokenizers[0]
 
-    def held_out(self, config: LanguageConfig, parts: Tokenizer) -> list[str]:
-        """Return beginnings of dev texts."""
-        dev = prepare_data(TextSchema(config.data, config.tokenizer, parts), seed=config.seed).dev
-        rows = dev.batch(spread(len(dev))).target_in[:, 1 : 1 + _BEGINNING]  # behind the start symbol
-        return [parts.decode(row) for row in rows.tolist()]
+    def held_out(self, config: LanguageConfig, parts: Tokenizer) -> tuple[list[str], bool]:
+        """Return beginnings of dev texts; see `Training.held_out`."""
+        data = prepare_data(TextSchema(config.data, config.tokenizer, parts), seed=config.seed)
+        corpus = data.dev if len(data.dev) else data.train
+        batch = corpus.batch(spread(len(corpus)))
+        rows = [row[mask].tolist() for row, mask in zip(batch.target_in, batch.target_mask, strict=True)]
+        # A row without the start symbol continues a long text, and may begin inside a word.
+        beginnings = [_beginning(row[1:], parts) for row in rows if row[0] == START]
+        return [text for text in beginnings if text], corpus is data.dev
 
     def sizes(self, parts: Tokenizer) -> tuple[int, ...]:
         """Return the size of the vocabulary."""

@@ -255,10 +255,11 @@ class TranslationTraining(WordTraining):
         chosen = TokenizersConfig(source=source, target=target, joint=data.report.joint)
         return replace(config, tokenizers=chosen, training=training), data, tokenizers
 
-    def held_out(self, config: TranslationConfig, parts: Tokenizers) -> list[str]:
-        """Return sources of the dev pairs."""
-        dev = prepare_data(PairSchema(config.data, config.tokenizers, (parts.source, parts.target)), seed=config.seed).dev
-        return dev.texts(spread(len(dev)))[0]
+    def held_out(self, config: TranslationConfig, parts: Tokenizers) -> tuple[list[str], bool]:
+        """Return sources of the dev pairs; see `Training.held_out`."""
+        data = prepare_data(PairSchema(config.data, config.tokenizers, (parts.source, parts.target)), seed=config.seed)
+        corpus = data.dev if len(data.dev) else data.train
+        return corpus.texts(spread(len(corpus)))[0], corpus is data.dev
 
     def sizes(self, parts: Tokenizers) -> tuple[int, ...]:
         """Return the sizes of both vocabularies."""
