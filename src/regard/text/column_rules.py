@@ -198,7 +198,7 @@ class PairColumns(ColumnRules):
         languages = list(map(find_named_language, first))
         if any(languages.count(code) > 1 for code in filter(None, languages)):
             return False
-        sources, targets = ({place for place, cell in enumerate(first) if self._names_side(cell, side)} for side in (0, 1))
+        sources, targets = ({place for place, cell in enumerate(first) if self.names_side(cell, side)} for side in (0, 1))
         if sources and targets and len(sources | targets) > 1:
             return True
         named = [
@@ -206,7 +206,7 @@ class PairColumns(ColumnRules):
         ]
         return any(named) and all(name or is_metadata(cell) for name, cell in zip(named, first, strict=True))
 
-    def _names_side(self, cell: str, side: int) -> bool:
+    def names_side(self, cell: str, side: int) -> bool:
         """Return True if a cell could be the header of the sources (side 0) or of the targets (side 1)."""
         if not cell or (SOURCE, TARGET)[side].is_exact(cell) or cell.casefold() == self._settings[side]:
             return bool(cell)

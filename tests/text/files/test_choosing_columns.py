@@ -246,11 +246,13 @@ def test_typed_tables(tmp_path):
     assert "'a': 'Le vieil homme" in refused(pairs, tmp_path / "z.parquet")
 
 
-def test_a_header_in_one_of_two_parallel_files(tmp_path):
+@pytest.mark.parametrize("further", [[], ["Noch ein Satz."]], ids=["lines differ", "as many lines"])
+def test_a_header_in_one_of_two_parallel_files(tmp_path, further):
     (tmp_path / "a.en").write_text("\n".join(["English", *ENGLISH]))
-    (tmp_path / "a.de").write_text("\n".join(GERMAN))
-    with pytest.raises(DataError, match=r"expected the same number; .* no header is in only one"):
-        list(read_pairs([tmp_path / "a.en", tmp_path / "a.de"], DataConfig(source="en", target="de"), ReadingReport()))
+    (tmp_path / "a.de").write_text("\n".join([*GERMAN, *further]))
+    given, files = DataConfig(source="en", target="de"), [tmp_path / "a.en", tmp_path / "a.de"]
+    with pytest.raises(DataError, match=r"a.en begins with what looks like a header, 'English', and .*data.header to no"):
+        list(read_pairs(files, given, ReadingReport()))
 
 
 def test_headers_in_both_parallel_files(tmp_path):

@@ -14,7 +14,7 @@ from regard.text.opening import check_file, ending, line_blocks, read_start, sho
 from regard.text.report import PARALLEL, ReadingReport
 from regard.text.rows import Chunk as RawChunk
 from regard.text.rows import detect_format, find_table, load_format
-from regard.text.strings import trim
+from regard.text.strings import quoted, trim
 
 
 def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingReport) -> Iterator[Chunk]:
@@ -61,6 +61,16 @@ def _find_format(paths: Sequence[Path], data: DataConfig) -> str:
     return "text"
 
 
+def _check_one_header(first: Sequence[str], paths: Sequence[Path], rules: PairColumns) -> None:
+    """Raise an error if only one file begins with a header, so that line n of one does not translate line n of the other."""
+    for side in (0, 1):
+        if rules.names_side(first[side], side) and len(first[1 - side].split()) > 2:
+            raise DataError(
+                f"{paths[side]} begins with what looks like a header, {quoted(first[side])}, and {paths[1 - side]} with "
+                f"{quoted(first[1 - side])}: delete the header, or set data.header to no if it is a sentence"
+            )
+
+
 def _read_parallel(paths: Sequence[Path], data: DataConfig, rules: PairColumns, report: ReadingReport) -> Iterator[RawChunk]:
     """Read two parallel files: line n of one file and line n of the other are a pair."""
     named = [find_language(ending(path)[1:]) for path in paths]
@@ -82,6 +92,8 @@ def _read_parallel(paths: Sequence[Path], data: DataConfig, rules: PairColumns, 
         first = tuple(trim(lines[0]) for lines in waiting)
         if not done and (rules.header == "yes" or (rules.header == "auto" and rules.recognises(first))):
             header = first
+        elif not done and rules.header == "auto":
+            _check_one_header(first, paths, rules)
         report.read += size
         pairs = list(map(list, zip(waiting[0][:size], waiting[1][:size], strict=True)))
         pairs, numbers = skip_headers(pairs, range(done + 1, done + size + 1), header, report)
