@@ -28,6 +28,9 @@ def test_the_columns_of_a_spreadsheet_of_sentences(tmp_path, capsys):
     assert train("translation", file, tmp_path / "run") == 0
     out = "".join(capsys.readouterr())
     assert "semicolon-separated, columns Anglais and Français" in out
+    data = regard.load(tmp_path / "run", device="cpu").config.data
+    assert (data.source, data.target) == ("Anglais", "Français")
+    assert "from Anglais to Français" in (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
     assert f'first pair: "{ROWS[0][0]}" → "{ROWS[0][1]}"' in out
 
 

@@ -68,7 +68,9 @@ class DataConfig(FileSettings):
     and no target with training. If there are more than `max_pairs` pairs, pairs after this limit are held out.
     """
     source: Annotated[str, Role.READING] = "source"
-    """Language code of the source (`en`), for reports, spaCy's tokenizer, and the rules that join tokens to a text."""
+    """Language code of the source (`en`), for reports, spaCy's tokenizer, and the rules that join tokens to a text. If neither
+    `source` nor `target` is set and both columns of the table are named after languages, these names are used.
+    """
     target: Annotated[str, Role.READING] = "target"
     """Language code of the target (`de`), for reports, spaCy's tokenizer, and the rules that join tokens to a text."""
     columns: Annotated[tuple[str, ...], Role.LAYOUT] = ()

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import unicodedata
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -13,10 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tables import Pairs, read_all_pairs, skipped, write
 
+from regard.config import DataConfig
 from regard.errors import DataError
 from regard.text import opening as lines_module
 from regard.text.opening import LONGEST_SIDE
+from regard.text.pairs.readers import name_languages, read_pairs
 from regard.text.reasons import EMPTY_LINE, EMPTY_SOURCE, EMPTY_TARGET, HEADER, NOT_UNICODE, NUL, OVER_LONG, TOO_FEW_COLUMNS
+from regard.text.report import ReadingReport
 
 read = partial(read_all_pairs, allow_skipped=1.0)
 
@@ -279,3 +283,38 @@ def test_the_format_of_a_file_without_a_known_ending(tmp_path):
     pq.write_table(pa.table({"a": ["x"], "b": ["y"]}), tmp_path / "unnamed")
     assert read(tmp_path / "unnamed")[1].form == "Parquet"
     assert read(write(tmp_path, "x,y\n", "commas"), format="csv")[0] == [("x", "y")]
+
+
+@pytest.mark.parametrize(
+    ("header", "settings", "languages"),
+    [
+        ("English\tDeutsch", {}, ("English", "Deutsch")),
+        ("Deutsch\tEnglish", {}, ("Deutsch", "English")),
+        ("id\tde\tnote\ten", {}, ("de", "en")),
+        ("English\tDeutsch", {"columns": ("Deutsch", "English")}, ("Deutsch", "English")),
+        ("English\tDeutsch", {"columns": ("1", "0")}, ("Deutsch", "English")),
+        ("English\tDeutsch", {"source": "en"}, ("en", "target")),
+        ("source\ttarget", {}, ("source", "target")),
+        ("English\ttranslation", {}, ("source", "target")),
+        ("a cat\teine Katze", {}, ("source", "target")),
+    ],
+)
+def test_columns_named_after_languages_name_those_of_the_run(tmp_path, header, settings, languages):
+    file = tmp_path / "pairs.tsv"
+    width = header.count("\t") + 1
+    file.write_text("\n".join([header, *("\t".join(f"the text {row} {place}" for place in range(width)) for row in range(9))]))
+    data = DataConfig(train=(str(file),), **settings)
+    found = name_languages(data)
+    assert (found.source, found.target) == languages
+    assert replace(found, source=data.source, target=data.target) == data
+    assert name_languages(found) == found
+    names = [], []
+    for each, read_names in zip((data, found), names, strict=True):
+        report = ReadingReport()
+        read_names += [[chunk.columns for chunk in read_pairs(each.train, each, report)], report.columns]
+    assert str(names[0]) == str(names[1])  # the same columns and rows
+
+
+def test_a_file_that_cannot_be_read_names_no_languages(tmp_path):
+    data = DataConfig(train=(str(tmp_path / "gone.tsv"),))
+    assert name_languages(data) is data

@@ -26,6 +26,7 @@ from regard.text.batching import Batch, BucketBatchSampler, length_batches
 from regard.text.corpora import EncodedCorpus
 from regard.text.pairs.gold import add_gold_alignments
 from regard.text.pairs.prepare import PairSchema
+from regard.text.pairs.readers import name_languages
 from regard.text.preparation import Prepared, prepare_data
 from regard.text.split import spread
 from regard.training.schedule import gold_probability
@@ -241,6 +242,7 @@ class TranslationTraining(WordTraining):
     ) -> tuple[TranslationConfig, Prepared[EncodedCorpus], Tokenizers]:
         """Read the pairs; see `Training.read`."""
         config, learned = self.use_teachers(config, learned)
+        config = replace(config, data=name_languages(config.data))  # before the cache is asked, whose key has the languages
         both = (learned.source, learned.target) if learned else None
         data = prepare_data(PairSchema(config.data, config.tokenizers, both), seed=config.seed, progress=progress)
         if config.data.alignments:

@@ -1,6 +1,8 @@
 """Sentence pairs from files of any format, with a report on every line that is not a pair."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from regard.config import DataConfig
@@ -35,6 +37,23 @@ def read_pairs(paths: Sequence[str | Path], data: DataConfig, report: ReadingRep
     empty = (reasons.EMPTY_SOURCE, reasons.EMPTY_TARGET)
     chunks = (clean(columns, lines, data.normalization, report, empty=empty) for columns, lines in raw)
     yield from read_usable([(" + ".join(report.files), files, chunks)], data, report)
+
+
+def name_languages(data: DataConfig) -> DataConfig:
+    """Return the settings with the languages that the columns of a table are named after, if the settings name none.
+
+    The settings stay the same unless the names of both chosen columns are languages, and different ones.
+    """
+    if (data.source, data.target) != ("source", "target") or len(data.train) != 1:
+        return data
+    report = ReadingReport()
+    with suppress(DataError):  # the preparation of the data raises the same error
+        next(read_pairs(data.train, data, report), None)
+    names = [trim(name) for name in report.columns]
+    languages = [find_language(name) for name in names]
+    if len(names) != 2 or None in languages or languages[0] == languages[1]:
+        return data
+    return replace(data, source=names[0], target=names[1])
 
 
 def _find_format(paths: Sequence[Path], data: DataConfig) -> str:
