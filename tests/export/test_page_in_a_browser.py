@@ -79,6 +79,37 @@ def share(weight):
     return "<1%" if 0 < weight < 0.005 else f"{int(100 * weight + 0.5)}%"
 
 
+PICTURE = "globalThis.regard.views[0].picture()"
+COLOURS = (  # as a canvas paints them
+    "((values) => values.map((value) => { const c = new OffscreenCanvas(1, 1).getContext('2d'); c.fillStyle = value;"
+    "c.fillRect(0, 0, 1, 1); return [...c.getImageData(0, 0, 1, 1).data]; }))"
+)
+
+
+def dotted(browser):
+    """The words of the saved picture with a dotted line."""
+    marked = f"[...{PICTURE}.querySelectorAll('text')].filter((one) => /dotted/.test(one.getAttribute('text-decoration')))"
+    return browser.run(f"{marked}.map((one) => one.textContent)")
+
+
+def test_the_saved_picture_of_a_translator_looks_like_the_page(browser, made):
+    show(browser, made.page("recurrent"))
+    type_text(browser, "The dog zzz qqq.")
+    assert dotted(browser) == ["zzz", "qqq"] * 2  # at the bands and at the matrix
+    on_page = "[...document.querySelectorAll('.matrix td[role]')].map((one) => getComputedStyle(one).backgroundColor)"
+    in_picture = f"[...{PICTURE}.querySelectorAll('g > rect[rx]')].map((one) => one.getAttribute('fill'))"
+    shown, saved = browser.run(f"{COLOURS}({on_page})"), browser.run(f"{COLOURS}({in_picture})")
+    assert len(shown) == len(saved) > 4
+    assert max(abs(a - b) for one, other in zip(shown, saved, strict=True) for a, b in zip(one, other, strict=True)) <= 1
+
+
+def test_the_saved_picture_of_a_classifier_marks_unknown_words(browser, made):
+    show(browser, made.page("reviews"))
+    type_text(browser, "an honest film , but the zzz ending is dull .")
+    assert dotted(browser) == browser.texts(".chip.unknown") != []
+    assert browser.errors() == []
+
+
 def test_unknown_words_are_marked(browser, made):
     show(browser, made.page("recurrent"))
     type_text(browser, "The dog zzz qqq.")

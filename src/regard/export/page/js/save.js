@@ -1,6 +1,6 @@
 // Save the view to a file: the figure as SVG or PNG, and the whole record as JSON, which `regard.load_record` reads.
 
-import { percent, s, shorten, widthOf } from "./dom.js";
+import { h, percent, s, shorten, widthOf } from "./dom.js";
 
 const COPIED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-decoration"];
 const CELL = 30, GAP = 48, MARGIN = 24, MOST_BARS = 12;
@@ -20,36 +20,58 @@ function copyPicture(element) {
   return copy;
 }
 
-/** Draw the weights as a matrix of squares, with its words. */
-function drawMatrix({ source, output, matrix }, font, colours) {
-  const { ink, band, line } = colours;
+/** Return a function that gives a colour of the page as attributes of a shape. Other programs than browsers know no oklab. */
+function colourReader() {
+  const probe = h("span", { hidden: true });
+  return (colour) => {
+    document.body.append(probe);
+    probe.style.color = `color-mix(in srgb, ${colour}, ${colour})`; // computed as `color(srgb RED GREEN BLUE / ALPHA)`
+    const [red, green, blue, alpha = 1] = getComputedStyle(probe).color.match(/\d[\d.e-]*/g).map(Number);
+    probe.remove();
+    return { fill: `rgb(${[red, green, blue].map((share) => Math.round(255 * share))})`, "fill-opacity": alpha.toFixed(3) };
+  };
+}
+
+/** Return the style of a word of the page as attributes of a text: an unknown word is dotted, a dropped one struck out. */
+function wordStyle(element) {
+  const style = getComputedStyle(element), line = style.textDecorationLine;
+  const kind = style.textDecorationStyle === "solid" ? "" : ` ${style.textDecorationStyle}`;
+  return { fill: style.color, "font-weight": style.fontWeight, "text-decoration": line + kind };
+}
+
+/** Draw the weights as a matrix of squares, with its words, in the colours of the page's table. */
+function drawMatrix({ source, output, matrix }, table, font) {
+  const fillOf = colourReader();
   const left = Math.max(...output.map((word) => widthOf(word.text, font.css)), 0) + 10;
   const top = Math.max(...source.map((word) => widthOf(word.text, font.css)), 0) + 10;
-  const text = (properties, word) => s("text", { "font-family": font.family, "font-size": font.size, fill: ink, ...properties }, word);
-  const cells = matrix.flatMap((row, down) => row.map((weight, across) => {
-    if (weight === null) return null;
-    const box = { x: left + across * CELL, y: top + down * CELL, width: CELL - 2, height: CELL - 2, rx: 3 };
-    return [s("rect", { ...box, fill: line, "fill-opacity": 0.35 }), s("rect", { ...box, fill: band, "fill-opacity": weight.toFixed(3) })];
-  }));
-  const rows = output.map((word, down) => text({ x: left - 8, y: top + (down + 0.5) * CELL, dy: "0.3em", "text-anchor": "end" }, word.text));
+  const heads = table.querySelectorAll("thead span"), lines = table.querySelectorAll("tbody tr");
+  const text = (properties, word, element) =>
+    s("text", { "font-family": font.family, "font-size": font.size, ...wordStyle(element), ...properties }, word);
+  const rows = output.map((word, down) => {
+    const [name, ...cells] = lines[down].children, middle = top + (down + 0.5) * CELL;
+    return s("g", { opacity: getComputedStyle(lines[down]).opacity },
+      text({ x: left - 8, y: middle, dy: "0.3em", "text-anchor": "end" }, word.text, name),
+      cells.map((cell, across) => matrix[down][across] === null ? null : s("rect", {
+        x: left + across * CELL, y: top + down * CELL, width: CELL - 2, height: CELL - 2, rx: 3,
+        ...fillOf(getComputedStyle(cell).backgroundColor),
+      })));
+  });
   const columns = source.map((word, across) =>
-    text({ transform: `translate(${left + (across + 0.5) * CELL},${top - 8}) rotate(-90)`, dy: "0.3em" }, word.text));
-  return { picture: s("g", {}, cells, rows, columns), width: left + source.length * CELL, height: top + output.length * CELL };
+    text({ transform: `translate(${left + (across + 0.5) * CELL},${top - 8}) rotate(-90)`, dy: "0.3em" }, word.text, heads[across]));
+  return { picture: s("g", {}, rows, columns), width: left + source.length * CELL, height: top + output.length * CELL };
 }
 
 /** The figure of a translator as one SVG element. */
 export function buildPicture(view) {
   const style = getComputedStyle(view.bands.svg), root = getComputedStyle(document.body);
   const font = { family: style.fontFamily, size: "15px", css: `15px ${style.fontFamily}` };
-  const probe = view.bands.svg.querySelector(".ribbon");
-  const colours = { ink: root.color, band: probe ? getComputedStyle(probe).fill : root.color, line: "#999" };
   const bands = copyPicture(view.bands.svg);
   const [width, height] = ["width", "height"].map((name) => Number(view.bands.svg.getAttribute(name)));
   for (const name of ["width", "height", "viewBox", "style"]) bands.removeAttribute(name);
-  const shown = view.view(), matrix = drawMatrix(shown, font, colours);
+  const matrix = drawMatrix(view.view(), view.matrix.element, font);
   const total = { width: width + GAP + matrix.width + 2 * MARGIN, height: Math.max(height, matrix.height) + 3 * MARGIN + 40 };
-  const line = (y, size, text, colour = colours.ink) =>
-    s("text", { x: MARGIN, y, "font-family": font.family, "font-size": size, fill: colour }, text);
+  const line = (y, size, text) =>
+    s("text", { x: MARGIN, y, "font-family": font.family, "font-size": size, fill: root.color }, text);
   return s("svg", {
       xmlns: "http://www.w3.org/2000/svg", width: total.width, height: total.height, viewBox: `0 0 ${total.width} ${total.height}`,
     },
@@ -57,7 +79,7 @@ export function buildPicture(view) {
     line(MARGIN + 14, 18, view.model.settings.source ? `${view.result.source.text} → ${view.result.best.text}` : view.result.best.text),
     s("g", { transform: `translate(${MARGIN},${2 * MARGIN + 20})` }, [...bands.childNodes]),
     s("g", { transform: `translate(${MARGIN + width + GAP},${2 * MARGIN + 20})` }, matrix.picture),
-    line(total.height - 12, 12, `${view.model.settings.name} · ${view.model.settings.note}`, root.color));
+    line(total.height - 12, 12, `${view.model.settings.name} · ${view.model.settings.note}`));
 }
 
 const WIDE = 760, WORD_LINE = 34, BAR_LINE = 26;
@@ -68,22 +90,22 @@ export function buildLabelPicture(view) {
   const style = getComputedStyle(view.parts.words), root = getComputedStyle(document.body);
   const css = `18px ${style.fontFamily}`, band = getComputedStyle(view.element.querySelector(".fill")).backgroundColor;
   const text = (x, y, words, size = 18, more = {}) => s("text", { x, y, "font-family": style.fontFamily, "font-size": size, fill: root.color, ...more }, words);
-  const weights = view.model.wordWeights(view.result), most = Math.max(...weights, 1e-9);
+  const weights = view.model.wordWeights(view.result), fillOf = colourReader();
+  const chips = view.parts.words.children, track = fillOf(getComputedStyle(view.element.querySelector(".track")).backgroundColor);
   let [x, y] = [MARGIN, MARGIN + 20];
   const words = source.words.map((word, place) => {
     const width = widthOf(word, css) + 10;
     if (x + width > WIDE - MARGIN && x > MARGIN) [x, y] = [MARGIN, y + WORD_LINE];
     const left = x;
     x += width + 4;
-    const dropped = source.dropped[place], shade = dropped ? 0 : (0.52 * weights[place]) / most;
-    return [s("rect", { x: left, y: y - 19, width, height: 26, rx: 5, fill: band, "fill-opacity": shade.toFixed(3) }),
-      text(left + 5, y, word, 18, dropped ? { "text-decoration": "line-through", opacity: 0.6 } : {})];
+    return [s("rect", { x: left, y: y - 19, width, height: 26, rx: 5, ...fillOf(getComputedStyle(chips[place]).backgroundColor) }),
+      text(left + 5, y, word, 18, wordStyle(chips[place]))];
   });
   const top = y + WORD_LINE, shown = order.slice(0, MOST_BARS);
   const bars = shown.map((label, place) => {
     const line = top + place * BAR_LINE + 16, length = 300;
     return [text(MARGIN, line, shorten(settings.labels[label], 190, `15px ${style.fontFamily}`), 15),
-      s("rect", { x: MARGIN + 200, y: line - 11, width: length, height: 12, rx: 3, fill: "#999", "fill-opacity": 0.25 }),
+      s("rect", { x: MARGIN + 200, y: line - 11, width: length, height: 12, rx: 3, ...track }),
       s("rect", { x: MARGIN + 200, y: line - 11, width: (length * probabilities[label]).toFixed(1), height: 12, rx: 3, fill: band }),
       text(MARGIN + 212 + length, line, percent(probabilities[label]), 15)];
   });
