@@ -127,6 +127,9 @@ def test_openapi_describes_the_limits(service):
     body = schema["components"]["schemas"]["Translate"]["properties"]
     assert body["texts"]["maxItems"] == 64
     assert set(schema["paths"]["/v1/translate"]["post"]["responses"]) == {"200", "default"}
+    for name, fields in {"_Refusal": {"error"}, "_Error": {"status", "code", "message"}}.items():
+        described = schema["components"]["schemas"][name]["properties"]
+        assert {field for field, facts in described.items() if facts.get("description")} == fields
 
 
 def test_metrics_and_health(service):

@@ -223,8 +223,7 @@ def _read(kind: type[TextOperation], options: argparse.Namespace) -> Iterable[li
 
     if options.texts:
         texts = [" ".join(text.split()) for text in options.texts] if kind.reads_stdin else options.texts
-        if kind.reads_stdin and not any(texts):
-            raise RequestError(f"{kind.name}: the {kind.text} is empty, so there is nothing to {kind.name}")
+        kind.require_text(texts)
         return text_blocks(texts, kind.block)
     if options.input:
         return text_blocks(read_lines(options.input, kind.name, kept=kind.kept), kind.block)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from regard.errors import RequestError
 from regard.serve.errors import ServiceError
@@ -15,7 +15,7 @@ from regard.serve.limits import Limits
 from regard.serve.models import Models, Served
 from regard.serve.request_models import Body, Endpoint
 from regard.serve.responses import submit_stream, wait
-from regard.task import Text, TextOperation, find_task
+from regard.task import AttentionOperation, Text, TextOperation, find_task
 
 _NUMBERS = 1 << 62
 
@@ -23,15 +23,15 @@ _NUMBERS = 1 << 62
 class _Error(BaseModel):
     """Status, code and message of an error."""
 
-    status: int
-    code: str
-    message: str
+    status: int = Field(description="Status of the answer in HTTP, such as 422.")
+    code: str = Field(description="Short name of the error for programs, such as `invalid_request`.")
+    message: str = Field(description="What is wrong with the request, for people.")
 
 
 class _Refusal(BaseModel):
     """The answer to a request that gets no result."""
 
-    error: _Error
+    error: _Error = Field(description="The error.")
 
 
 def add_endpoints(app: FastAPI, models: Models, limits: Limits, endpoints: Sequence[Endpoint]) -> None:
@@ -73,6 +73,11 @@ def _handler(endpoint: Endpoint, models: Models, limits: Limits) -> Callable[...
 def _texts(kind: type[TextOperation], given: dict[str, Any], endpoint: Endpoint) -> list[Text]:
     """Take the texts out of the fields of a body, each with the values that belong to it alone."""
     texts: Sequence[str] = given.pop(endpoint.first.inputs)
+    if not issubclass(kind, AttentionOperation):
+        try:
+            kind.require_text(texts)
+        except RequestError as error:
+            raise ServiceError(422, "invalid_request", str(error)) from error
     lists: dict[str, Sequence[str]] = {}
     for option, name in kind.per_text.items():
         if name in given:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from regard.config.fields import FieldFacts, facts_of
 from regard.config.plugins import locate_task
-from regard.errors import ArgumentError, nearest
+from regard.errors import ArgumentError, RequestError, nearest
 
 if TYPE_CHECKING:
     from regard.records import AttentionRecord
@@ -198,6 +198,12 @@ class TextOperation(Operation):
             record: Attention sites that the results need.
             progress: Whether to show a bar on standard error.
         """
+
+    @classmethod
+    def require_text(cls, texts: Sequence[str]) -> None:
+        """Raise a `RequestError` if all texts are empty and the operation needs one."""
+        if cls.reads_stdin and not any(text.strip() for text in texts):
+            raise RequestError(f"{cls.name}: the {cls.text} is empty, so there is nothing to {cls.name}")
 
     def plain(self, result: Any, units: str = "auto") -> Any:
         """Return a result as data for JSON, or a list of several results; `units` are those of `AttentionRecord.in_units`."""
