@@ -68,8 +68,8 @@ def test_without_weights_sizes_stay_open(attention: Attention, unchecked):
     exported = torch.export.export(module, (torch.randn(3, 9, 16, dtype=dtype),), dynamic_shapes=(sizes,)).module()
     for batch, length in ((1, 2), (70, 8), (2, 130)):
         x = torch.randn(batch, length, 16, dtype=dtype)
-        # The products of a layout round differently: two steps of bfloat16, relative to the value.
-        rtol, atol = (0.02, 0.02) if dtype == torch.bfloat16 else (0, 1e-5)
+        # The products of a layout round differently: two steps of bfloat16, and the sums of a recurrence over 130 positions.
+        rtol, atol = (0.02, 0.02) if dtype == torch.bfloat16 else (1e-4, 3e-5)
         torch.testing.assert_close(exported(x), module(x), rtol=rtol, atol=atol)
 
 

@@ -184,8 +184,8 @@ def test_clock_time(seconds, shown):
 
 
 def run_at(step):
-    progress = SimpleNamespace(step=step, count=step * 100, seconds=step * 0.5, batch=step % 10)
-    config = SimpleNamespace(training=SimpleNamespace(accumulate=1, max_epochs=2))
+    progress = SimpleNamespace(step=step, count=step * 100, seconds=step * 0.5, validation_seconds=0.0, batch=step % 10)
+    config = SimpleNamespace(training=SimpleNamespace(accumulate=1, max_epochs=2, max_minutes=0.0))
     return SimpleNamespace(
         task=SimpleNamespace(unit="target tokens"),
         progress=progress,
