@@ -32,5 +32,8 @@ def test_a_link_of_the_readme_leads_somewhere(link):
         assert not anchor or anchor in anchors(page)
     elif link.startswith(RAW) or "/blob/main/" in link:
         assert (ROOT / link.removeprefix(RAW).removeprefix(f"{REPOSITORY}/blob/main/")).is_file()
+    elif link.startswith(f"{REPOSITORY}/actions/workflows/"):
+        workflow = link.removeprefix(f"{REPOSITORY}/actions/workflows/").removesuffix("/badge.svg")
+        assert (ROOT / ".github" / "workflows" / workflow).is_file()
     else:
         assert link == f"{REPOSITORY}/issues"
