@@ -19,6 +19,7 @@ from regard.attention import (
     document_mask,
     document_positions,
 )
+from regard.attention.heads.positions import RelativePositions
 from regard.errors import ConfigError, RequestError, ShapeError
 
 DYNAMIC_LENGTH = 2 * 128  # at twice the original length, the dynamic method with factor s is the fixed one with s + 1
@@ -293,3 +294,17 @@ def test_what_makes_no_sense_is_refused(unchecked):
         with pytest.raises(ConfigError, match=message):
             build()
     assert RotaryScaling().scale(x, 3.0) is x
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_positions_of_ones_own_see_queries_and_keys_apart(heads):
+    """Also where one product gives queries, keys and values: with many rows."""
+
+    class PerHead(RelativePositions):
+        def rotate(self, heads, start):
+            return heads * torch.arange(1, heads.shape[1] + 1)[:, None, None]
+
+    torch.manual_seed(0)
+    attention, x = MultiHead(8, heads, positions=PerHead()).eval(), torch.randn(30, 10, 8)
+    few = torch.cat([attention(part).context for part in x.split(5)])
+    torch.testing.assert_close(attention(x).context, few, rtol=1e-5, atol=1e-5)

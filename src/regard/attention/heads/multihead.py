@@ -27,6 +27,7 @@ from regard.attention.heads.conversion import build_from_torch, rename_from_torc
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.modifiers import HeadModifier
 from regard.attention.heads.positions import RelativePositions
+from regard.attention.heads.rotary import Rotary
 from regard.attention.learned import start_linear
 from regard.attention.masks import NO_MASKS, KeyMask, Masks, causal_mask, resolve_masks, window_mask, zero_masked, zero_rows
 from regard.attention.normalizers.base import build_normalizer, keeps_order
@@ -233,7 +234,8 @@ class MultiHead(Attention):
         """Return keys, values and queries from one product, and rotate queries and keys at once, where nothing forbids it."""
         # Without a `KeyMask`, numbers behind the mask may be NaN, so that keys and values need an input of their own.
         fits = type(self) is MultiHead and self.size == self.key_size == self.value_size and not isinstance(key_mask, Tensor)
-        if not fits or self.modifies or (self.positions is not None and self.positions.adds_bias):
+        # Positions of your own may treat each head differently, so that they rotate queries and keys one after the other.
+        if not fits or self.modifies or (self.positions is not None and type(self.positions) is not Rotary):
             return self.prepare(x, key_mask=key_mask)
         linears = self.query_projection, self.key_projection, self.value_projection
         if not is_joint(x, linears) or not is_exactly(self, MultiHead):
