@@ -52,7 +52,7 @@ class RegardError(Exception):
 
     exit_code: int = 2
     """Exit code of the command line."""
-    told: bool = False
+    reported: bool = False
     """Whether another process of the same run already prints the message."""
 
     def __str__(self) -> str:

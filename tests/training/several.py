@@ -18,7 +18,7 @@ class Outcome:
 
     value: Any = None
     error: Exception | None = None
-    told: bool = False
+    reported: bool = False
     """Whether the error is one that the first process tells."""
     code: int | None = None
     trace: str = ""
@@ -58,7 +58,7 @@ def run_several(
         try:
             outcome = Outcome(work(rank))
         except Exception as error:
-            outcome = Outcome(error=error, told=getattr(error, "told", False), trace=traceback.format_exc())
+            outcome = Outcome(error=error, reported=getattr(error, "reported", False), trace=traceback.format_exc())
         pipes[rank][1].send_bytes(pickle.dumps(outcome))  # tensors by value
 
     processes = [context.Process(target=child, args=(rank,)) for rank in range(size)]

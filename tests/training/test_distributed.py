@@ -100,8 +100,8 @@ def test_all_processes_end_with_the_same_and_resume_to_the_bit(config, monkeypat
     assert isinstance(first.error, Interrupted), first.trace + second.trace
     assert str(first.error) == str(second.error)
     assert "stopped after update 8 of " in str(first.error)
-    assert second.told
-    assert not first.told
+    assert second.reported
+    assert not first.reported
     values(run_several(lambda rank: resume(half, model=TinyTranslator, progress=False) and None))
     assert model_bytes(half) == model_bytes(whole)
     assert metrics(half) == metrics(whole)
@@ -170,7 +170,7 @@ def test_a_mistake_is_told_once(config):
     first, second = run_several(lambda rank: fit(config, model=TinyTranslator, progress=False))
     assert str(first.error) == str(second.error)
     assert "holds files that are not a run's" in str(first.error)
-    assert (first.told, second.told) == (False, True)
+    assert (first.reported, second.reported) == (False, True)
 
 
 def test_srun_without_torchrun_is_refused(config, monkeypatch):

@@ -37,8 +37,8 @@ def listening():
 def test_plain_data_and_tensors_arrive_over_loopback():
     def work(rank):
         with joined() as team:
-            numbers = team.by_first(lambda: {"scores": [np.float64(0.5), (np.int64(3), np.True_)]})
-            return team.by_first(lambda: SENT if rank == 0 else None), listening(), numbers
+            numbers = team.broadcast(lambda: {"scores": [np.float64(0.5), (np.int64(3), np.True_)]})
+            return team.broadcast(lambda: SENT if rank == 0 else None), listening(), numbers
 
     for outcome in run_several(work):
         assert not outcome.trace, outcome.trace
@@ -55,7 +55,7 @@ def test_objects_are_refused_and_run_nothing(tmp_path, monkeypatch):
     def work(rank):
         with joined() as team:
             try:
-                team.by_first(Code)
+                team.broadcast(Code)
             except UnpicklingError as error:
                 return str(error)
 
@@ -70,7 +70,7 @@ def test_an_error_is_the_same_in_every_process():
 
     def work(rank):
         with joined() as team:
-            team.by_first(stop)
+            team.broadcast(stop)
 
     for outcome in run_several(work):
         assert isinstance(outcome.error, Interrupted), outcome.trace

@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
     except RegardError as error:
-        return error.exit_code if error.told else _fail(own_name() + str(error), error.exit_code)
+        return error.exit_code if error.reported else _fail(own_name() + str(error), error.exit_code)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except BrokenPipeError:

@@ -48,7 +48,7 @@ class Team:
         """Number of processes."""
         return self.ranks.world_size
 
-    def by_first(self, work: Callable[[], T]) -> T:
+    def broadcast(self, work: Callable[[], T]) -> T:
         """Call `work` in the first process, and return its result or raise its error in every process.
 
         The result consists of numbers, texts, None and tensors, in lists, tuples and dictionaries. The others load it with
@@ -58,7 +58,7 @@ class Team:
         if self._group is None:
             return work()
         if not self.first:
-            failure, result = torch.load(io.BytesIO(self._broadcast(b"")), weights_only=True)
+            failure, result = torch.load(io.BytesIO(self._broadcast_bytes(b"")), weights_only=True)
             if failure:
                 name, message, exit_code = failure
                 kind = getattr(errors, name, None)
@@ -74,12 +74,12 @@ class Team:
             # Errors are sent as names and texts, because unpickling one could run code; the others wait for this message.
             message = "out of memory" if out_of_memory(error) else str(error)
             torch.save(((type(error).__name__, message, getattr(error, "exit_code", 1)), None), buffer := io.BytesIO())
-            self._broadcast(buffer.getvalue())
+            self._broadcast_bytes(buffer.getvalue())
             raise
-        self._broadcast(buffer.getvalue())
+        self._broadcast_bytes(buffer.getvalue())
         return result
 
-    def _broadcast(self, data: bytes) -> bytes:
+    def _broadcast_bytes(self, data: bytes) -> bytes:
         """Return the first process's bytes in every process."""
         size = torch.tensor([len(data)])
         dist.broadcast(size, 0, group=self._group)
@@ -87,7 +87,7 @@ class Team:
         dist.broadcast(buffer, 0, group=self._group)
         return buffer.numpy().tobytes()
 
-    def in_turns(self, work: Callable[[], T]) -> T:
+    def main_process_first(self, work: Callable[[], T]) -> T:
         """Call `work` in process 0, then in one process of each other host, then in all others, and return its result.
 
         In this order, `work` can create files on each host that the later processes only read.
@@ -116,11 +116,11 @@ class Team:
         dist.all_reduce(joint, how, group=self._group)
         return joint.tolist()
 
-    def check_alike(
+    def check_equal(
         self, facts: dict[str, Any], advice: str = "start all with the same command, the same files and the same versions"
     ) -> None:
         """Raise an error with the advice, in all processes, if a fact (plain data by name) differs between processes."""
-        theirs = self.by_first(lambda: facts)
+        theirs = self.broadcast(lambda: facts)
         wrong = next((name for name in facts if facts[name] != theirs[name]), None)
         if self.largest(int(wrong is not None))[0]:
             found = "see the message of another process"
@@ -137,12 +137,12 @@ class Team:
                 dist.broadcast(value, 0, group=self._group)
 
     def tell(self, error: RegardError) -> None:
-        """Set `error.told` if the first process ends with the same error, so that only one process prints it."""
+        """Set `error.reported` if the first process ends with the same error, so that only one process prints it."""
         code = torch.tensor([zlib.crc32(str(error).encode())])
         own = int(code)
         with suppress(RuntimeError):  # the first process is busy with something else, or has ended
             dist.broadcast(code, 0, group=self._group, async_op=True).wait(_GRACE)
-            error.told = not self.first and int(code) == own
+            error.reported = not self.first and int(code) == own
 
 
 def with_plain_numbers(value: Any) -> Any:

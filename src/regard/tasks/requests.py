@@ -78,7 +78,7 @@ def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
     return checked
 
 
-def check_alike(caller: str, **lists: Sequence[Any]) -> None:
+def check_same_length(caller: str, **lists: Sequence[Any]) -> None:
     """Raise a `RequestError` unless two arguments of a method, given by their names, are equally long and not empty."""
     sizes = [len(one) for one in lists.values()]
     if not sizes[0] or sizes[0] != sizes[1]:

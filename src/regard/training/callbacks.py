@@ -42,7 +42,7 @@ class Validation(Callback):
     def _validate_if_due(self, run: Run) -> None:
         if not run.progress.validation_due or run.signals.received:
             return
-        run.settle(weights=True)
+        run.collect_losses(weights=True)
         if run.moving_average is not None:
             run.moving_average.swap()  # the average is what is validated and saved
         try:
@@ -60,7 +60,7 @@ class Validation(Callback):
         value, text = float(run.progress.step), ""
         scores: dict[str, Any] = {}
         if self._validator is not None:
-            result = run.team.by_first(lambda: self._measure(run, self._validator))  # type: ignore[arg-type]
+            result = run.team.broadcast(lambda: self._measure(run, self._validator))  # type: ignore[arg-type]
             if result is None:
                 if not run.team.ranks.alone:
                     run.signals.agree()  # all processes must handle a signal together
@@ -147,7 +147,7 @@ class Logging(Callback):
         progress = run.progress
         # An interrupted validation gets its row when it is repeated.
         if progress.recent_count and not progress.validation_due and progress.step % LOGGED_EVERY == 0:
-            run.settle()
+            run.collect_losses()
             self._write(run, {})
 
     def _write(self, run: Run, scores: Row) -> None:
@@ -196,7 +196,7 @@ class Checkpointing(Callback):
             self._save(run)
 
     def _save(self, run: Run) -> None:
-        run.settle(weights=True)
+        run.collect_losses(weights=True)
         run.lap("validation_seconds")
         run.folder.save_checkpoint(run.state_dict(), keep=run.progress.scores)
         if run.signals.received is not None:
@@ -209,4 +209,4 @@ class Checkpointing(Callback):
 
 def write_bundle(run: Run, scores: dict[str, Any]) -> None:
     """Write the current model with its scores to the run's folder."""
-    run.team.by_first(lambda: save_bundle(run.folder.path, run.task.bundle(run.signature(scores))))
+    run.team.broadcast(lambda: save_bundle(run.folder.path, run.task.bundle(run.signature(scores))))

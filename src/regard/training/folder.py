@@ -66,7 +66,7 @@ def _by_first(method: "Callable[Concatenate[RunFolder, P], T]") -> "Callable[Con
 
     @wraps(method)
     def shared(self: "RunFolder", *arguments: P.args, **named: P.kwargs) -> T:
-        return self.team.by_first(lambda: method(self, *arguments, **named))
+        return self.team.broadcast(lambda: method(self, *arguments, **named))
 
     return shared
 
@@ -132,7 +132,7 @@ class RunFolder:
             TrainingError: If the folder cannot be written.
         """
         with ExitStack() as stack:
-            self.team.by_first(lambda: self._lock(stack))
+            self.team.broadcast(lambda: self._lock(stack))
             yield
 
     def _lock(self, stack: ExitStack) -> None:

@@ -112,8 +112,8 @@ class Run:
     Checkpoints contain the state of the user's callbacks. `say` prints a message, above the bars of the terminal.
     """
 
-    settle: Callable[..., None]
-    """`Updater.settle`, which adds the losses of the last updates to the progress."""
+    collect_losses: Callable[..., None]
+    """`Updater.collect_losses`, which adds the losses of the last updates to the progress."""
     active: Sequence[Callback] = ()
     """All callbacks, regard's own and the user's, in the order in which they act."""
 
@@ -159,7 +159,7 @@ class Run:
         setattr(self.progress, name, getattr(self.progress, name) + now - self._lapped)
         self._lapped = now
 
-    def settles_at(self, step: int) -> bool:
+    def collects_losses_at(self, step: int) -> bool:
         """Return whether losses are checked after this update, and processes tell each other which signals they received.
 
         On a GPU, this is not done after every update, because the CPU has to wait for the GPU.

@@ -84,7 +84,7 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, callbacks: S
     reporter = build_reporter(progress=progress and team.first)
     overwrite, config = config.overwrite, replace(config, overwrite=False)  # the saved settings must not overwrite this run
     folder.check_free(overwrite=overwrite)
-    start = StartFiles.unpack(team.by_first(lambda: read_start(config.start_from).pack())) if config.start_from else None
+    start = StartFiles.unpack(team.broadcast(lambda: read_start(config.start_from).pack())) if config.start_from else None
     if start is not None:
         check_start(config, start, model, attention)
     if config.chosen:
@@ -275,7 +275,7 @@ def _vocabulary(task: Trainable) -> str:
 def _resolve_machine(config: RunConfig, team: Team) -> Machine:
     """Resolve the machine's settings, and check that `auto` means the same number format in every process."""
     machine = resolve_machine(config, team.ranks)
-    team.check_alike({"training.precision": machine.precision}, advice="set --training.precision to one that all support")
+    team.check_equal({"training.precision": machine.precision}, advice="set --training.precision to one that all support")
     return machine
 
 
@@ -286,12 +286,14 @@ def _prepare(
     progress = progress and team.first
     training = find_task(config.task).training
     # The first process of a host writes the prepared data to the cache, and the others only read it.
-    task = team.in_turns(lambda: training.prepare(config, model=model, attention=attention, start=start, progress=progress))
+    task = team.main_process_first(
+        lambda: training.prepare(config, model=model, attention=attention, start=start, progress=progress)
+    )
     task.started_from = start.origin if start else {}
     task.frozen = freeze(task.model, config.model.freeze)
     # With other versions or settings, gradients would be averaged over different models. Folder and threads may differ.
     versions = {"regard": __version__, "torch": str(torch.__version__), "data": task.data.fingerprint}
-    team.check_alike(versions | {"settings": render_config(replace(config, threads=0, out=""))})
+    team.check_equal(versions | {"settings": render_config(replace(config, threads=0, out=""))})
     team.copy_weights(task.model)  # initial weights can differ in the last bits between processors
     return task
 
@@ -308,7 +310,7 @@ def _train(run: Run, reporter: Reporter) -> Any:
     try:
         with run.signals, _explaining_memory(), torch.enable_grad():
             updater = Updater(run)
-            run.settle = updater.settle
+            run.collect_losses = updater.collect_losses
             logging.open(run)
             _agree(run)
             # The user's callbacks start before an interrupted validation is repeated, because it calls them.
@@ -317,7 +319,7 @@ def _train(run: Run, reporter: Reporter) -> Any:
             while not progress.finished:
                 for update in load_updates(run):  # one epoch, or the rest of it
                     updater.make(update)
-                    if run.settles_at(progress.step):
+                    if run.collects_losses_at(progress.step):
                         _agree(run)
                     for callback in run.active:
                         callback.after_update(run)
@@ -366,7 +368,7 @@ def _finish(run: Run, validator: Any) -> dict[str, Any]:
         run.model.load_state_dict(weights[0])
     else:
         run.model.load_state_dict(mean_weights(weights))
-        scores = run.team.by_first(lambda: validator.validate().to_dict() if validator is not None else {})
+        scores = run.team.broadcast(lambda: validator.validate().to_dict() if validator is not None else {})
     run.model.eval()
     write_bundle(run, scores)
     return scores

@@ -126,8 +126,8 @@ class Updater:
             self._adapt(error, update)
         self._step(step, update.count)
         self._count(update, step)
-        if run.settles_at(step):
-            self.settle()
+        if run.collects_losses_at(step):
+            self.collect_losses()
         run.lap("seconds")
 
     def _add_gradients(self, update: Update, step: int) -> BaseException | None:
@@ -226,12 +226,12 @@ class Updater:
         progress.batch += update.joint
         if update.last:
             progress.epoch, progress.batch = progress.epoch + 1, 0
-        # All processes compare their clocks when losses are settled, so the time limit counts only then.
-        progress.finished = run.stopped or bool(run.limits_reached(timed=run.settles_at(step)))
+        # All processes compare their clocks when losses are collected, so the time limit counts only then.
+        progress.finished = run.stopped or bool(run.limits_reached(timed=run.collects_losses_at(step)))
         every = run.config.training.validate_every
         progress.validation_due = progress.finished or (step % every == 0 if every else update.last)
 
-    def settle(self, *, weights: bool = False) -> None:
+    def collect_losses(self, *, weights: bool = False) -> None:
         """Add the losses since the last call to the run's progress, and check that all numbers are finite.
 
         With `weights`, every weight is checked too, as before a file is written.

@@ -7,7 +7,7 @@ import numpy as np
 from regard.errors import RequestError
 from regard.evaluation.comparison import ComparedScore, Comparison, bootstrap_macro_f1, bootstrap_mean, describe_p, mcnemar
 from regard.tasks.classification.predict import Classifier
-from regard.tasks.requests import check_alike
+from regard.tasks.requests import check_same_length
 
 
 def compare_classifiers(
@@ -37,7 +37,7 @@ def compare_classifiers(
         RequestError: If there are no texts, the numbers of texts and labels differ, or the models have different labels.
         DataError: If the models do not know a label, or need one label per text and a text has none or several.
     """
-    check_alike("compare", texts=texts, labels=labels)
+    check_same_length("compare", texts=texts, labels=labels)
     _check_labels(first, second, names)
     size = len(first.labels.names)
     gold = _indicators(first.labels.encode(labels), size)

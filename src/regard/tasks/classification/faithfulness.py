@@ -14,7 +14,7 @@ from regard.plurals import counted
 from regard.tasks.classification.predict import Classifier
 from regard.tasks.classification.probe import TextProbe, WordedText
 from regard.tasks.faithfulness import CERTAIN, SHARES, VISIBLE, Removal, Report, Spread, measure_all, removal, spread
-from regard.tasks.requests import check_alike
+from regard.tasks.requests import check_same_length
 from regard.viz.numbers import fixed, percent
 
 # Maximum number of tokens that the model reads in the measures that leave out single words or permute weights. If texts are
@@ -156,7 +156,7 @@ def measure_faithfulness(
             other labels or splits a text into another number of words.
         DataError: If a label did not occur in training.
     """
-    check_alike("faithfulness", texts=texts, labels=labels)
+    check_same_length("faithfulness", texts=texts, labels=labels)
     chosen = np.random.default_rng(seed).permutation(len(texts))[:max_texts].tolist()
     worded = dict(zip(chosen, _worded_texts(classifier, [texts[number] for number in chosen]), strict=True))
     worded = {number: text for number, text in worded.items() if text.num_words}

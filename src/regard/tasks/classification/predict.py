@@ -20,7 +20,7 @@ from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.data import ClassifierParts
 from regard.tasks.classification.results import Classification, build_record
 from regard.tasks.predictor import Predictor
-from regard.tasks.requests import check_alike, check_texts, padded_batches, without_each
+from regard.tasks.requests import check_same_length, check_texts, padded_batches, without_each
 from regard.tasks.results import shortened
 from regard.text.corpora import cut_rows
 from regard.text.labelled.labels import Labels
@@ -139,7 +139,7 @@ class Classifier(Predictor):
             RequestError: If there are no texts, the numbers of texts and labels differ, or the model's scores are not finite.
             DataError: If the model does not know a label, or needs one label per text and a text has none or several.
         """
-        check_alike("evaluate", texts=texts, labels=labels)
+        check_same_length("evaluate", texts=texts, labels=labels)
         return evaluate_labels(
             self.scores(texts, progress=progress),
             self.labels.encode(labels),

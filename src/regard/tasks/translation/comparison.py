@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.evaluation.comparison import ComparedScore, Comparison
-from regard.tasks.requests import check_alike
+from regard.tasks.requests import check_same_length
 from regard.tasks.translation.metrics import suitable_metrics
 from regard.tasks.translation.predict import Translator
 
@@ -40,7 +40,7 @@ def compare_translators(
     """
     from sacrebleu.significance import PairedTest
 
-    check_alike("compare", sources=sources, targets=targets)
+    check_same_length("compare", sources=sources, targets=targets)
     found = [
         [one.text for one in each.translate(sources, record=(), progress=progress, **settings)] for each in (first, second)
     ]

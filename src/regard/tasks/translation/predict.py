@@ -22,7 +22,7 @@ from regard.reweight import Reweight, ReweightBySite
 from regard.task import Bundle
 from regard.tasks.predictor import Predictor
 from regard.tasks.requests import (
-    check_alike,
+    check_same_length,
     check_texts,
     force_rows,
     override,
@@ -287,7 +287,7 @@ class Translator(Predictor):
         Raises:
             RequestError: If there are no pairs, or the numbers of sources and targets differ; also as for `translate`.
         """
-        check_alike("evaluate", sources=sources, targets=targets)
+        check_same_length("evaluate", sources=sources, targets=targets)
         decoding = self.decoding(**settings)
         forced = self.force(sources, targets, record=(), progress=progress)
         found = self.translate(sources, record=(), progress=progress, **settings)
