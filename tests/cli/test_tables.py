@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from regard.cli.tables import Table, is_table
+from regard.cli.tables import is_table, open_table
 from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import DataError, RequestError
 from regard.text.column_rules import LabelledColumns, PairColumns
@@ -13,7 +13,7 @@ from regard.text.column_rules import LabelledColumns, PairColumns
 
 def processed(path, *, column="", rules=None, added=("label", "probability")):
     """Return the texts of a table, and its lines with the lengths of texts as results."""
-    table = Table(str(path), rules or LabelledColumns(LabelledDataConfig()), column, added)
+    table = open_table(str(path), rules or LabelledColumns(LabelledDataConfig()), column, added)
     texts = list(table.texts())
     return texts, [table.header(), *(table.render(text, ["x", len(text)][: len(added)]) for text in texts)]
 

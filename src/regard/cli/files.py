@@ -12,6 +12,7 @@ from regard.cli.options import (
     add_machine_options,
     add_model_argument,
     check_ending,
+    check_pictures,
     given_files,
     kind_of,
     load_model,
@@ -53,10 +54,7 @@ def main(name: str, arguments: Sequence[str]) -> None:
 def _apply(name: str, own: TaskOptions, options: argparse.Namespace) -> None:
     """Apply an operation to one model."""
     if own.pictures and not any(getattr(options, picture) for picture in own.pictures):
-        named = " or ".join(f"--{picture} FILE" for picture in own.pictures)
-        for option, given in (("no-caption", not options.caption), ("theme", options.theme != "light")):
-            if given:
-                raise RequestError(f"{name}: --{option} is for pictures: add {named}")
+        check_pictures(name, options, "add " + " or ".join(f"--{picture} FILE" for picture in own.pictures))
     for picture, endings in own.pictures.items():
         if getattr(options, picture):
             check_ending(getattr(options, picture), endings, f"--{picture}")

@@ -13,6 +13,7 @@ from regard.cli.options import (
     add_model_argument,
     add_picture_options,
     check_ending,
+    check_pictures,
     load_model,
     record_of,
 )
@@ -31,8 +32,8 @@ def main(arguments: Sequence[str]) -> None:
         raise RequestError("look: the sentence is empty")
     if options.to:
         check_ending(options.to, ATTENTION_FILES, "--to")
-    elif options.theme != "light" or options.scale is not None:
-        raise RequestError("look: --theme and --scale are for pictures: name one with --to, such as --to map.png")
+    else:
+        check_pictures("look", options, "name one with --to, such as --to map.png", names=("theme", "scale"))
     model = load_model(options)
 
     operation: AttentionOperation = own.create(AttentionOperation, options, model.config.task)

@@ -21,13 +21,13 @@ from regard.cli.options import (
     add_options,
     add_picture_options,
     check_ending,
+    check_pictures,
     create,
     load_for,
     record_of,
 )
-from regard.cli.tables import Table, is_table
+from regard.cli.tables import Table, is_table, open_table
 from regard.errors import RequestError
-from regard.plurals import counted
 from regard.task import AttentionOperation, Operation, Text, TextOperation, all_tasks
 from regard.terminal import show
 from regard.text.opening import check_file
@@ -67,17 +67,13 @@ def _operate_per_text(task: str, kind: type[TextOperation], arguments: Sequence[
     tabular = _is_tabular(kind, options)
     lines = () if tabular else _read(kind, options)  # a missing file is found before the model is loaded
     with output_file(options.output, name) as file:
-        model = load_for(task, options, name)
-        table = (
-            Table(options.input, operation.text_columns(model.config), options.column, operation.columns) if tabular else None
-        )
-        if table is not None:
+        model, table = load_for(task, options, name), None
+        if tabular:
             from regard.tasks.requests import text_blocks
 
-            lines = text_blocks(table.texts(), kind.block)
-            if not options.json and (header := table.header()):
-                show(header, file=file)
-        _operate(operation, model, lines, table, file, options)
+            table = open_table(options.input, operation.text_columns(model.config), options.column, operation.columns)
+            lines = text_blocks(table.texts(keep=not options.json), kind.block)
+        _operate(operation, model, lines, None if options.json else table, file, options)
 
 
 def _is_tabular(kind: type[TextOperation], options: argparse.Namespace) -> bool:
@@ -104,26 +100,27 @@ def _operate(
     file: TextIO,
     options: argparse.Namespace,
 ) -> None:
-    """Apply an operation to texts in groups, and print the results and remarks on them."""
+    """Apply an operation to texts in groups, and print the results, as rows of a table if one is given, and remarks on them."""
     kind = type(operation)
     number = cut = 0
+    if table is not None and (header := table.header()):
+        show(header, file=file)
     unknown: dict[str, None] = {}
     for block in lines:
         # The number of a text seeds its samples, so it counts over all blocks.
         texts = [Text(line, place) for place, line in enumerate(block, number)]
-        unknown |= dict.fromkeys(model.unknown_words([one.text for one in texts]))
+        if len(unknown) <= _MOST_UNKNOWN:  # no more are named, and a file may have any number
+            unknown |= dict.fromkeys(model.unknown_words([one.text for one in texts]))
         recorded = None if kind.picture and (options.json or options.heatmap) else ()
         results = operation.run(model, texts, record=recorded, progress=kind.streams and len(texts) > 1)
         for text, result in zip(texts, results, strict=True):
             number += 1
-            if table is not None and not options.json:
+            if table is not None:
                 show(table.render(text.text, operation.cells(result)), file=file)
             else:
                 show(_printed(operation, result, number, options), file=file, flush=not options.input)
             cut += operation.is_cut(result)
             _draw(result, number, kind, options)
-        if table is not None:
-            table.forget()
         if not options.input:  # a person who types texts reads the remark below each
             _say_unknown(unknown)
             unknown = {}
@@ -146,23 +143,15 @@ def _say_unknown(words: Collection[str]) -> None:
     """Name the words that are not in the model's vocabulary, on standard error."""
     if words:
         shown = ", ".join(label(word, 24) for word in list(words)[:_MOST_UNKNOWN])
-        more = f" and {counted(len(words) - _MOST_UNKNOWN, 'other word')}" if len(words) > _MOST_UNKNOWN else ""
-        show(f"regard: not in the vocabulary: {shown}{more}", file=sys.stderr)
+        show(f"regard: not in the vocabulary: {shown}{' and others' * (len(words) > _MOST_UNKNOWN)}", file=sys.stderr)
 
 
 def _check_picture(kind: type[TextOperation], options: argparse.Namespace) -> None:
     """Check `--heatmap` and the options for pictures, before a model is loaded."""
     if not kind.picture:
         return
-    asked = {
-        "special": options.special,
-        "no-caption": not options.caption,
-        "theme": options.theme != "light",
-        "scale": options.scale is not None,
-    }
-    for option, given in asked.items():
-        if given and not options.heatmap:
-            raise RequestError(f"{kind.name}: --{option} is for pictures: name one with --heatmap, such as --heatmap map.png")
+    if not options.heatmap:
+        check_pictures(kind.name, options, "name one with --heatmap, such as --heatmap map.png")
     if options.heatmap and Path(options.heatmap).suffix:
         check_ending(options.heatmap, ATTENTION_FILES, "--heatmap")
         if (count := len(options.texts)) > 1:

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_origin
 
@@ -238,6 +238,18 @@ def add_picture_options(parser: argparse.ArgumentParser) -> None:
         "0.2, 0.5, 1 that no weight exceeds)",
     )
     add_caption_option(parser)
+
+
+# The options that only pictures have, by their names on the command line, with their defaults.
+_PICTURES_ONLY: Mapping[str, Any] = {"special": False, "no-caption": True, "theme": "light", "scale": None}
+
+
+def check_pictures(command: str, options: argparse.Namespace, advice: str, *, names: Iterable[str] = _PICTURES_ONLY) -> None:
+    """Raise an error if one of the options for pictures is given, because no picture is drawn; the advice names one."""
+    for name in names:
+        default = _PICTURES_ONLY[name]
+        if getattr(options, name.removeprefix("no-"), default) != default:
+            raise RequestError(f"{command}: --{name} is for pictures: {advice}")
 
 
 def print_result(found: "Result", *, as_json: bool) -> None:

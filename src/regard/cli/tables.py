@@ -6,6 +6,7 @@ All rows and columns are kept in their order, and the columns of the results are
 import csv
 import io
 import json
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
@@ -22,15 +23,20 @@ from regard.text.rows import name_format
 from regard.text.rows.delimited import HEAD_ROWS, open_csv
 from regard.text.strings import is_unicode, quoted
 
-_FORMATS = ("csv", "tsv", "jsonl")
+_NOT_UNICODE = "is not in UTF-8; convert the table to UTF-8"
 
 
 def is_table(path: str) -> bool:
     """Return whether a file is named like a table that can be read here."""
-    return name_format(path) in _FORMATS
+    return name_format(path) in _TABLES
 
 
-class Table:
+def open_table(path: str, rules: ColumnRules, column: str, added: Sequence[str]) -> "Table":
+    """Return the table in a file, with the arguments of `Table`; the ending of its name says of which kind it is."""
+    return _TABLES[name_format(path)](path, rules, column, added)
+
+
+class Table(ABC):
     """A table whose texts are processed row by row; each text is taken from `texts` before its row is rendered.
 
     Args:
@@ -41,69 +47,59 @@ class Table:
     """
 
     def __init__(self, path: str, rules: ColumnRules, column: str, added: Sequence[str]) -> None:
-        self._path, self._form = path, name_format(path)
-        self._rows: deque[Any] = deque()  # the rows whose texts were taken, until they are rendered
-        read = self._read_objects if self._form == "jsonl" else self._read_cells
-        self._separator, rows = read(check_file(Path(path), "a table"))
+        self._path, self._rows = path, deque[Any]()  # the rows whose texts were taken, until they are rendered
+        rows = self._read(check_file(Path(path), "a table"))
         head = list(islice(rows, HEAD_ROWS))
         if not head:
             raise DataError(f"{path} is empty, so there are no texts in it")
-        # Objects may lack keys that others have.
-        first = list(dict.fromkeys(name for _, row in head for name in row) if self._form == "jsonl" else head[0][1])
-        named = self._form == "jsonl" or self._has_header(first, rules, column)
-        self.place = self._find(first, named, rules, column)
+        first, named = self._columns([row for _, row in head], rules, column)
         self.names, self._width = first if named else None, len(first)
+        self.place = self._find(first, named, rules, column)
         held, self.added = {*(first if named else ())}, list[str]()
         for name in added:
             while name in held:
                 name = f"predicted_{name}"
             self.added.append(name)
-        self._waiting = chain(head[self._form != "jsonl" and named :], rows)
+        self._waiting = chain(head, rows)
 
-    def _read_cells(self, path: Path) -> tuple[str, Iterator[tuple[int, Any]]]:
-        """Return the separator of a CSV or TSV file, and its rows with the numbers of their lines."""
-        if self._form == "csv":
-            return open_csv(path, "auto", ReadingReport())
-        return "\t", ((number, line.rstrip("\r").split("\t")) for number, line in self._lines(path))
+    @abstractmethod
+    def _read(self, path: Path) -> Iterator[tuple[int, Any]]:
+        """Yield the rows with the numbers of their lines."""
+
+    @abstractmethod
+    def _columns(self, head: Sequence[Any], rules: ColumnRules, column: str) -> tuple[list[str], bool]:
+        """Return the names of the columns and True, or the cells of the first row and False if it is no header."""
+
+    @abstractmethod
+    def _value(self, row: Any, number: int) -> Any:
+        """Return the value in the column of texts, and check the row, which stands in the line with this number."""
+
+    @abstractmethod
+    def render(self, text: str, results: Sequence[Any]) -> str:
+        """Return the line of the next row with its results, which are empty if the row has no text."""
+
+    def header(self) -> str:
+        """Return the first line of the output; empty for none."""
+        return ""
+
+    def texts(self, *, keep: bool = True) -> Iterator[str]:
+        """Yield the text of each row; the rows are kept to be rendered, unless the results are written in another form."""
+        for number, row in self._waiting:
+            value = self._value(row, number)
+            if keep:
+                self._rows.append(row)
+            yield "" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+    def _error(self, number: int, problem: str) -> DataError:
+        return DataError(f"{self._path}, line {number}: {problem}")
 
     def _lines(self, path: Path) -> Iterator[tuple[int, str]]:
         """Yield the lines of a file with their numbers."""
         for lines, numbers in line_blocks(path):
             for number, line in zip(numbers, lines, strict=True):
                 if line is OVER_LONG_LINE:
-                    raise DataError(f"{self._path}, line {number}: has more than {LONGEST_LINE:,} bytes; shorten its texts")
+                    raise self._error(number, f"has more than {LONGEST_LINE:,} bytes; shorten its texts")
                 yield number, line
-
-    def _read_objects(self, path: Path) -> tuple[str, Iterator[tuple[int, Any]]]:
-        """Return the objects of a file of JSON lines, with the numbers of their lines."""
-
-        def objects() -> Iterator[tuple[int, Any]]:
-            for number, line in self._lines(path):
-                try:
-                    row = json.loads(line) if line.strip() else None
-                except (ValueError, RecursionError) as error:
-                    raise DataError(
-                        f"{self._path}, line {number}: is not JSON ({error}), expected one object per line"
-                    ) from error
-                if row is not None and not isinstance(row, dict):
-                    raise DataError(f"{self._path}, line {number}: expected a JSON object with a text on each line")
-                if row is not None:
-                    yield number, row
-
-        return "", objects()
-
-    def _has_header(self, first: Sequence[str], rules: ColumnRules, column: str) -> bool:
-        """Return whether the first row names the columns."""
-        folded = [cell.strip().casefold() for cell in first]
-        wanted = (column or rules.given[0]).strip().casefold()
-        by_name = wanted != "" and not is_place(wanted)  # a cell that is a number may be a label
-        if (by_name and wanted in folded) or (column and by_name):
-            return True
-        if rules.header != "auto":
-            return rules.header == "yes"
-        # Two words such as `great review` can be a text.
-        ranked = any(rules.rank(cell, 0) >= (1 if len(cell.split()) == 1 else INSIDE[CERTAIN]) for cell in first)
-        return ranked and not any(map(is_value, first))
 
     def _find(self, first: Sequence[str], named: bool, rules: ColumnRules, column: str) -> int:
         """Return the place of the column of texts: the given one, that of the run, the best name, or the only column."""
@@ -122,45 +118,92 @@ class Table:
             f"The first line is {held}"
         )
 
-    def texts(self) -> Iterator[str]:
-        """Yield the text of each row."""
-        for number, row in self._waiting:
-            if self._form == "jsonl":
-                value = row.get(self.names[self.place]) if self.names else None
-                if isinstance(value, list | dict):
-                    raise DataError(f"{self._path}, line {number}: holds {json.dumps(value):.40}, expected a text")
-            else:
-                if len(row) > self._width:
-                    raise DataError(
-                        f"{self._path}, line {number}: has {len(row)} cells, expected {self._width}, as in the first line"
-                    )
-                row = [*row, *[""] * (self._width - len(row))]
-                value = row[self.place]
-            text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
-            if not all(map(is_unicode, [text, *(row if self._form != "jsonl" else ())])):
-                raise DataError(f"{self._path}, line {number}: is not in UTF-8; convert the table to UTF-8")
-            self._rows.append(row)
-            yield text
+
+class _Objects(Table):
+    """JSON lines: objects, which keep the types of their values."""
+
+    def _read(self, path: Path) -> Iterator[tuple[int, Any]]:
+        for number, line in self._lines(path):
+            try:
+                row = json.loads(line) if line.strip() else None
+            except (ValueError, RecursionError) as error:
+                raise self._error(number, f"is not JSON ({error}), expected one object per line") from error
+            if row is not None and not isinstance(row, dict):
+                raise self._error(number, "expected a JSON object with a text on each line")
+            if row is not None:
+                yield number, row
+
+    def _columns(self, head: Sequence[Any], rules: ColumnRules, column: str) -> tuple[list[str], bool]:
+        return list(dict.fromkeys(name for row in head for name in row)), True  # objects may lack keys that others have
+
+    def _value(self, row: Any, number: int) -> Any:
+        value = row.get(self.names[self.place]) if self.names else None
+        if isinstance(value, list | dict):
+            raise self._error(number, f"holds {json.dumps(value):.40}, expected a text")
+        if isinstance(value, str) and not is_unicode(value):
+            raise self._error(number, _NOT_UNICODE)
+        return value
+
+    def render(self, text: str, results: Sequence[Any]) -> str:
+        own = results if text.strip() else [None] * len(results)
+        return json.dumps({**self._rows.popleft(), **dict(zip(self.added, own, strict=True))}, ensure_ascii=False)
+
+
+class _Cells(Table):
+    """Rows of cells, one per line, with tabs between them and without quotes."""
+
+    def _read(self, path: Path) -> Iterator[tuple[int, Any]]:
+        return ((number, line.rstrip("\r").split("\t")) for number, line in self._lines(path))
+
+    def _columns(self, head: Sequence[Any], rules: ColumnRules, column: str) -> tuple[list[str], bool]:
+        first = head[0]
+        folded = [cell.strip().casefold() for cell in first]
+        wanted = (column or rules.given[0]).strip().casefold()
+        by_name = wanted != "" and not is_place(wanted)  # a cell that is a number may be a label
+        if (by_name and wanted in folded) or (column and by_name):
+            return first, True
+        if rules.header != "auto":
+            return first, rules.header == "yes"
+        # Two words such as `great review` can be a text.
+        ranked = any(rules.rank(cell, 0) >= (1 if len(cell.split()) == 1 else INSIDE[CERTAIN]) for cell in first)
+        return first, ranked and not any(map(is_value, first))
+
+    def texts(self, *, keep: bool = True) -> Iterator[str]:
+        if self.names is not None:
+            next(self._waiting)  # the header
+        return super().texts(keep=keep)
+
+    def _value(self, row: Any, number: int) -> Any:
+        if len(row) > self._width:
+            raise self._error(number, f"has {len(row)} cells, expected {self._width}, as in the first line")
+        row += [""] * (self._width - len(row))
+        if not all(map(is_unicode, row)):
+            raise self._error(number, _NOT_UNICODE)
+        return row[self.place]
 
     def header(self) -> str:
-        """Return the first line of the output; empty for none."""
-        return "" if self.names is None or self._form == "jsonl" else self._line([*self.names, *self.added])
+        return "" if self.names is None else self._line([*self.names, *self.added])
 
-    def render(self, text: str, cells: Sequence[Any]) -> str:
-        """Return the line of the next row with its results, which are empty if the row has no text."""
-        row = self._rows.popleft()
-        if self._form == "jsonl":
-            own = cells if text.strip() else [None] * len(cells)
-            return json.dumps({**row, **dict(zip(self.added, own, strict=True))}, ensure_ascii=False)
-        return self._line([*row, *(map(str, cells) if text.strip() else [""] * len(cells))])
-
-    def forget(self) -> None:
-        """Forget the rows that are not rendered, because results are written in another form."""
-        self._rows.clear()
+    def render(self, text: str, results: Sequence[Any]) -> str:
+        own = map(str, results) if text.strip() else [""] * len(results)
+        return self._line([*self._rows.popleft(), *own])
 
     def _line(self, cells: Sequence[str]) -> str:
-        if self._form == "tsv":  # cells of such tables have no quotes, so that a tab or a line break would split them
-            return "\t".join(" ".join(cell.split()) if {"\t", "\n", "\r"} & {*cell} else cell for cell in cells)
+        """Return a line of the output; a tab or a line break inside a cell, which would split it, becomes a space."""
+        return "\t".join(" ".join(cell.split()) if {"\t", "\n", "\r"} & {*cell} else cell for cell in cells)
+
+
+class _QuotedCells(_Cells):
+    """CSV: cells that may be quoted, with the separator that the file has."""
+
+    def _read(self, path: Path) -> Iterator[tuple[int, Any]]:
+        self._separator, rows = open_csv(path, "auto", ReadingReport())
+        return rows
+
+    def _line(self, cells: Sequence[str]) -> str:
         line = io.StringIO()
         csv.writer(line, delimiter=self._separator, lineterminator="\n").writerow(cells)
         return line.getvalue().removesuffix("\n")
+
+
+_TABLES: dict[str, type[Table]] = {"csv": _QuotedCells, "tsv": _Cells, "jsonl": _Objects}

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import one_line
 from regard.plurals import counted
 from regard.text import reasons
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 FIRST_LINES = 5
 """Maximum number of line numbers kept for each reason."""
@@ -65,7 +66,7 @@ class ReadingReport:
         """Whether a line number identifies a line, as in one file or two parallel files."""
         return len(self.files) < 2 or self.form == PARALLEL
 
-    def withdraw(self, reason: str, lines: Sequence[int] | npt.NDArray[np.int64]) -> None:
+    def withdraw(self, reason: str, lines: "Sequence[int] | npt.NDArray[np.int64]") -> None:
         """Count examples that the reader kept but a later step leaves out, given by their ascending line numbers."""
         if not len(lines):
             return
