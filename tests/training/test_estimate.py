@@ -7,6 +7,7 @@ from tiny import TinyTranslator
 
 from regard.training import fit, progress
 from regard.training.progress import Reporter, SeveralRuns, describe_time
+from regard.training.run import Progress
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ def test_words(seconds, words):
 
 def run_of(*, first=0, minutes=0.0, updates=1000):
     """A run, by default of 1,000 updates."""
-    numbers = SimpleNamespace(step=first, seconds=0.0, validation_seconds=0.0, count=0)
+    numbers = Progress(step=first)
     machine = SimpleNamespace(device=SimpleNamespace(type="cpu"), threads=2)
     config = SimpleNamespace(training=SimpleNamespace(max_minutes=minutes))
     task = SimpleNamespace(unit="words")

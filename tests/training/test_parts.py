@@ -19,6 +19,7 @@ from regard.tasks.translation.train import TranslationScores
 from regard.text.batching import Batch
 from regard.training.optimizer import MovingAverage, build_optimizer, mean_weights
 from regard.training.progress import Bars, Lines, clock_time
+from regard.training.run import Progress
 
 
 @pytest.fixture
@@ -184,7 +185,7 @@ def test_clock_time(seconds, shown):
 
 
 def run_at(step):
-    progress = SimpleNamespace(step=step, count=step * 100, seconds=step * 0.5, validation_seconds=0.0, batch=step % 10)
+    progress = Progress(step=step, count=step * 100, seconds=step * 0.5, batch=step % 10)
     config = SimpleNamespace(training=SimpleNamespace(accumulate=1, max_epochs=2, max_minutes=0.0))
     return SimpleNamespace(
         task=SimpleNamespace(unit="target tokens"),

@@ -95,12 +95,10 @@ def text_blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     """Group lines, without their line ends, into blocks of at most `size`, or fewer if they are long: memory is bounded."""
     block: list[str] = []
     characters = 0
-    for number, line in enumerate(lines, 1):
+    for line in lines:
         block.append(line.rstrip("\r\n"))
         characters += len(line)
-        # A block ends at each multiple of `size`, even if long lines ended one before: several processes that share a file, and
-        # begin at such multiples, make the same blocks as one process.
-        if number % size == 0 or characters > CHUNK_CHARACTERS:
+        if len(block) == size or characters > CHUNK_CHARACTERS:
             yield block
             block, characters = [], 0
     if block:

@@ -4,6 +4,7 @@ Reports go to standard error. In a notebook they go to standard output, because 
 IPython is imported only if its kernel is already running, so regard works without it.
 """
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -51,7 +52,7 @@ class Reporter(Callback):
         passed, made = progress.seconds - seconds, progress.step - step
         words = ""
         if made and passed > 0:
-            left = min((run.total_steps - progress.step) * passed / made, _time_limit(run) - _time_used(run))
+            left = min((run.total_steps - progress.step) * passed / made, _time_limit(run) - run.progress.seconds_used)
             words = f"{(progress.count - count) / passed:,.0f} {run.task.unit}/s, {clock_time(left)} left"
             spent = progress.seconds - self._start
             measured = progress.step > self._first + _WARM_UP and passed >= _ENOUGH
@@ -91,7 +92,7 @@ class SeveralRuns(Callback):
 
     def after_update(self, run: Run) -> None:
         """Print a line if it is time."""
-        share = max(run.progress.step / run.total_steps, _time_used(run) / _time_limit(run))
+        share = max(run.progress.step / run.total_steps, run.progress.seconds_used / _time_limit(run))
         now, made = time.monotonic(), self._done + share
         left = (now - self._began) * (self._total / made - 1)
         if self._last == self._began and now - self._began >= _ENOUGH:
@@ -252,12 +253,7 @@ def clock_time(seconds: float) -> str:
 
 def _time_limit(run: Run) -> float:
     """Return `training.max_minutes` in seconds; infinite without a limit."""
-    return 60 * run.config.training.max_minutes or float("inf")
-
-
-def _time_used(run: Run) -> float:
-    """Return the seconds that count towards the limit, which include those of an earlier process."""
-    return run.progress.seconds + run.progress.validation_seconds
+    return 60 * run.config.training.max_minutes or math.inf
 
 
 def describe_time(run: Run, seconds: float) -> str:

@@ -72,6 +72,11 @@ class Progress:
     scores: dict[int, dict[str, Any]] = field(default_factory=dict)
     """Number of an update whose weights are stored → results of the validation after it (empty without dev examples)."""
 
+    @property
+    def seconds_used(self) -> float:
+        """Time in seconds that counts towards `training.max_minutes`."""
+        return self.seconds + self.validation_seconds
+
 
 class Callback:
     """Base class of actions during a run, for `fit(…, callbacks=[…])`. Each method does nothing by default.
@@ -174,11 +179,10 @@ class Run:
     def limits_reached(self, *, timed: bool = True) -> list[str]:
         """Return the settings that end the run at this point, with their values; without the time limit unless `timed`."""
         training, progress = self.config.training, self.progress
-        minutes = (progress.seconds + progress.validation_seconds) / 60
         reached = {
             "max_epochs": progress.epoch >= training.max_epochs,
             "max_steps": 0 < training.max_steps <= progress.step,
-            "max_minutes": timed and 0 < training.max_minutes <= minutes,
+            "max_minutes": timed and 0 < training.max_minutes <= progress.seconds_used / 60,
             "patience": 0 < training.patience <= progress.bad_validations,
         }
         return [f"training.{name} {getattr(training, name):,g}" for name, holds in reached.items() if holds]

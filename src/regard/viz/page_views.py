@@ -1,13 +1,13 @@
 """The views of a record on a page, as data for its template and its script: words, weights, shades and captions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from regard.plurals import counted
 from regard.records import AttentionRecord
-from regard.records.views import sides
+from regard.records.views import WordView, sides
 from regard.rendering import Units
 from regard.viz import caption, colour
 from regard.viz.labels import label, runs_right_to_left
@@ -77,20 +77,7 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
     # All matrices of a record share one scale, so that their colours can be compared.
     weights_of_all = [view.matrix for *_, view in shown]
     scale, places = colour.full_scale(*weights_of_all), decimals(greatest(*weights_of_all))
-    words: dict[str, dict[str, list[str]]] = {}
-    unknown: dict[str, dict[str, list[int]]] = {}
-    views: list[dict[str, Any]] = []
-    for kind, site, head, view in shown:
-        down, across = sides(site)
-        # The words that the decoder reads then begin with the start symbol, and differ from those that it writes.
-        if options.special and down == across == "target" and not record.target_is_read:
-            across = "read"
-        for axis, names, is_unknown in ((down, view.rows, view.unknown_rows), (across, view.columns, view.unknown_columns)):
-            words.setdefault(kind, {}).setdefault(axis, [label(name, 200) for name in names])
-            unknown.setdefault(kind, {}).setdefault(axis, _places(is_unknown))
-        told = _told(choices[kind], site, head, options) if view.matrix.size else ""
-        facts = {"rows": down, "columns": across, "told": told, "cells": units(view.matrix, places)}
-        views.append({"units": kind, "site": label(site, 80), "head": head, **facts})
+    words, unknown, views = _named_views(shown, choices, places, options)
     first, named, lost = views[0], words[shown[0][0]], unknown[shown[0][0]]
     rows, columns = named[first["rows"]], named[first["columns"]]
     turned = [axis for axis, names in named.items() if runs_right_to_left(names)]
@@ -126,6 +113,30 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
             "places": places,
         },
     }
+
+
+def _named_views(
+    shown: Sequence[tuple[str, str, int | None, WordView]],
+    choices: Mapping[str, AttentionRecord],
+    places: int,
+    options: Options,
+) -> tuple[dict[str, dict[str, list[str]]], dict[str, dict[str, list[int]]], list[dict[str, Any]]]:
+    """Return the words of each unit and side, the places of those that are unknown, and the views, which refer to them."""
+    words: dict[str, dict[str, list[str]]] = {}
+    unknown: dict[str, dict[str, list[int]]] = {}
+    views: list[dict[str, Any]] = []
+    for kind, site, head, view in shown:
+        down, across = sides(site)
+        # The words that the decoder reads then begin with the start symbol, and differ from those that it writes.
+        if options.special and down == across == "target" and not choices[kind].target_is_read:
+            across = "read"
+        for axis, names, is_unknown in ((down, view.rows, view.unknown_rows), (across, view.columns, view.unknown_columns)):
+            words.setdefault(kind, {}).setdefault(axis, [label(name, 200) for name in names])
+            unknown.setdefault(kind, {}).setdefault(axis, _places(is_unknown))
+        told = _told(choices[kind], site, head, options) if view.matrix.size else ""
+        facts = {"rows": down, "columns": across, "told": told, "cells": units(view.matrix, places)}
+        views.append({"units": kind, "site": label(site, 80), "head": head, **facts})
+    return words, unknown, views
 
 
 def _fitting(record: AttentionRecord, sites: Sequence[str], budget: int) -> tuple[list[tuple[str, int | None]], int, int]:

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_size
 from regard.attention.heads.memory import HeadMemory
-from regard.attention.heads.multihead import HeadOptions, MultiHead
+from regard.attention.heads.multihead import MultiHead
+from regard.attention.heads.options import HeadOptions
 from regard.attention.learned import at_least_float32
 from regard.attention.masks import Masks
 

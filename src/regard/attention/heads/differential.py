@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from regard.attention.arguments import check_number
 from regard.attention.heads.attend import join_heads
 from regard.attention.heads.memory import HeadMemory
-from regard.attention.heads.multihead import HeadOptions, MultiHead
+from regard.attention.heads.multihead import MultiHead
+from regard.attention.heads.options import HeadOptions
 from regard.attention.learned import at_least_float32, normed
 from regard.attention.masks import Masks
 from regard.errors import ConfigError

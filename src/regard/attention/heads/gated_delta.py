@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.attention.heads.attend import head_product, join_heads
 from regard.attention.heads.memory import HeadMemory
-from regard.attention.heads.multihead import MapOptions
+from regard.attention.heads.options import MapOptions
 from regard.attention.heads.recurrent import RecurrentHeads, in_chunks
 from regard.attention.learned import at_least_float32, build_linear, normed, softplus
 from regard.attention.scores.cosine import unit_vectors

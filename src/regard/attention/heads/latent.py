@@ -21,7 +21,8 @@ from regard.attention.arguments import check_instance, check_size
 from regard.attention.capabilities import is_plain
 from regard.attention.heads.attend import join_heads, split_heads
 from regard.attention.heads.memory import HeadMemory
-from regard.attention.heads.multihead import MapOptions, MultiHead
+from regard.attention.heads.multihead import MultiHead
+from regard.attention.heads.options import MapOptions
 from regard.attention.heads.rotary import Rotary
 from regard.attention.learned import build_linear, normed
 from regard.attention.masks import Masks

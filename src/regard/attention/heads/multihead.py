@@ -13,7 +13,7 @@ In a causal decoder, the state is the key–value cache. Steps like this one giv
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -26,34 +26,14 @@ from regard.attention.heads.attend import attend, is_joint, join_heads, join_map
 from regard.attention.heads.conversion import build_from_torch, rename_from_torch
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.modifiers import HeadModifier
-from regard.attention.heads.positions import RelativePositions
+from regard.attention.heads.positions import RelativePositions, check_positions
 from regard.attention.heads.rotary import Rotary
 from regard.attention.learned import start_linear
 from regard.attention.masks import NO_MASKS, KeyMask, Masks, causal_mask, resolve_masks, window_mask, zero_masked, zero_rows
 from regard.attention.normalizers.base import build_normalizer, keeps_order
 from regard.attention.normalizers.softmax import Softmax
-from regard.errors import ConfigError, RequestError, ShapeError
+from regard.errors import ConfigError, RequestError
 from regard.shapes import check_shape
-
-
-class MapOptions(TypedDict, total=False):
-    """Arguments of `MultiHead` that all mechanisms with heads pass on to it, documented there."""
-
-    key_size: int | None
-    bias: bool
-    causal: bool
-    device: torch.device | str | None
-    dtype: torch.dtype | None
-
-
-class HeadOptions(MapOptions, total=False):
-    """Arguments of `MultiHead` that mechanisms with other weights pass on to it, documented there."""
-
-    num_kv_heads: int | None
-    value_size: int | None
-    dropout: float
-    window: tuple[int, int] | None
-    positions: RelativePositions | None
 
 
 class MultiHead(Attention):
@@ -208,7 +188,7 @@ class MultiHead(Attention):
         if gates is not None and isinstance(key_mask, Tensor):
             gates = gates.where(key_mask[:, None, :, None], 0)
         if key_positions is not None:
-            key_positions = self._check_positions("key_positions", key_positions, *shape[:2])
+            key_positions = check_positions(self, "key_positions", key_positions, *shape[:2])
         return self.remember(*self.project(key, read), key_mask=key_mask, key_positions=key_positions, gates=gates)
 
     def remember(
@@ -458,7 +438,7 @@ class MultiHead(Attention):
         `positions` are those that the caller gave; None if the last query has the position of the last key.
         """
         if positions is not None:
-            positions = self._check_positions("query_positions", positions, heads.shape[0], heads.shape[2])
+            positions = check_positions(self, "query_positions", positions, heads.shape[0], heads.shape[2])
         if (positions is None) != (memory.positions is None):
             have, lack = ("key", "query") if positions is None else ("query", "key")
             raise RequestError(f"{type(self).__name__} got {have}_positions without {lack}_positions; give both or none")
@@ -471,18 +451,6 @@ class MultiHead(Attention):
                 keys = torch.arange(end - memory.key.shape[2], end, device=heads.device)[None]
             bias = self.positions.bias(at, keys, heads)
         return self.rotate(heads, end - queries if positions is None else positions), bias
-
-    def _check_positions(self, name: str, positions: Tensor, batch: int, count: int) -> Tensor:
-        """Return the given positions as (B,T); raise an error for a wrong type or shape, or if `self.positions` is None."""
-        if self.positions is None:
-            called = type(self).__name__
-            raise RequestError(f"{called} got {name}, but was built without positions; build it with positions=Rotary()")
-        if positions.is_floating_point() or positions.dtype == torch.bool:
-            raise ShapeError(f"{name} is {str(positions.dtype).removeprefix('torch.')}, expected whole numbers (int64)")
-        if positions.ndim == 1:
-            positions = positions.expand(batch, -1)
-        check_shape(name, positions, "B T", {"B": batch, "T": count})
-        return positions
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention) -> "MultiHead":

@@ -12,7 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.arguments import CheckedModule, check_flag, check_size
-from regard.errors import ConfigError
+from regard.errors import ConfigError, RequestError, ShapeError
+from regard.shapes import check_shape
 
 
 class RelativePositions(CheckedModule):
@@ -57,6 +58,19 @@ class RelativePositions(CheckedModule):
     def bias(self, query: Int[Tensor, "*B Q"], key: Int[Tensor, "*B K"], like: Tensor) -> Float[Tensor, "*B H Q K"]:
         """Return a bias to add to the scores of queries and keys at these positions, of the type and device of `like`."""
         raise NotImplementedError
+
+
+def check_positions(attention: nn.Module, name: str, positions: Tensor, batch: int, count: int) -> Int[Tensor, "B T"]:
+    """Return the positions given to an attention as (B,T); raise an error for a wrong type or shape, or if it has none."""
+    if attention.positions is None:
+        called = type(attention).__name__
+        raise RequestError(f"{called} got {name}, but was built without positions; build it with positions=Rotary()")
+    if positions.is_floating_point() or positions.dtype == torch.bool:
+        raise ShapeError(f"{name} is {str(positions.dtype).removeprefix('torch.')}, expected whole numbers (int64)")
+    if positions.ndim == 1:
+        positions = positions.expand(batch, -1)
+    check_shape(name, positions, "B T", {"B": batch, "T": count})
+    return positions
 
 
 class ALiBi(RelativePositions):

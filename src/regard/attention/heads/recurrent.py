@@ -18,7 +18,8 @@ from regard.attention.base import AttentionOutput, Memory, Rows, register
 from regard.attention.capabilities import Reweight
 from regard.attention.heads.attend import head_product
 from regard.attention.heads.memory import HeadMemory
-from regard.attention.heads.multihead import MapOptions, MultiHead
+from regard.attention.heads.multihead import MultiHead
+from regard.attention.heads.options import MapOptions
 from regard.attention.masks import Masks
 from regard.errors import RequestError
 from regard.shapes import check_shape
