@@ -171,7 +171,8 @@ class DataSchema(ABC):
 
     def select(self, spool: Spool, report: ReadingReport, seed: int) -> Selection:
         """Drop duplicates, and hold out rows that share no text with training; the report counts what is left out."""
-        new = split.first_occurrences(self.identify(spool)) if self.data.drop_repeats else np.ones(len(spool), np.bool_)
+        whole = self.identify(spool)
+        new = split.first_occurrences(whole) if self.data.drop_repeats else np.ones(len(spool), np.bool_)
         report.withdraw(self.repeated, spool.lines[~new])
         places = np.flatnonzero(new)
         labels = spool.labels.take(places) if spool.names else spool.labels
@@ -180,7 +181,13 @@ class DataSchema(ABC):
         left = np.flatnonzero(~dev)
         taken = left[split.take_first(groups.stratum[groups.of[left]], self.max_rows or len(left))]
         report.withdraw(BEYOND_MAX.format(self.unit), spool.lines[places[np.setdiff1d(left, taken, assume_unique=True)]])
-        return Selection(spool, mark(places[taken], len(spool)), mark(places[dev], len(spool)))
+        return Selection(
+            spool, mark(places[taken], len(spool)), mark(places[dev], len(spool)), self.describe_repeats(spool, whole)
+        )
+
+    def describe_repeats(self, spool: Spool, whole: Hashes) -> list[str]:
+        """Return remarks on rows that share a text but are no duplicates; `whole` is the result of `identify`."""
+        return []
 
     def hold_out(
         self, spool: Spool, labels: LabelRows, groups: Groups, places: Indices, report: ReadingReport, seed: int

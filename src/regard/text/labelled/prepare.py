@@ -73,12 +73,11 @@ class LabelledSchema(DataSchema):
                 "data.label_separator as it was for that model, or train a new model"
             )
         selection = super().select(spool, report, seed)
-        differing = len(np.unique(self.identify(spool))) - len(np.unique(spool.hashes[0]))
-        return replace(
-            selection,
-            spool=_renumber(spool, known) if known and set(spool.names) <= set(known.names) else spool,
-            notes=[f"duplicates with different labels, all kept: {differing:,}"] if differing else [],
-        )
+        return replace(selection, spool=_renumber(spool, known) if known and set(spool.names) <= set(known.names) else spool)
+
+    def describe_repeats(self, spool: Spool, whole: Hashes) -> list[str]:
+        differing = len(np.unique(whole)) - len(np.unique(spool.hashes[0]))
+        return [f"duplicates with different labels, all kept: {differing:,}"] if differing else []
 
     def hold_out(
         self, spool: Spool, labels: LabelRows, groups: Groups, places: Indices, report: ReadingReport, seed: int
