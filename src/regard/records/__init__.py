@@ -4,13 +4,18 @@ from regard.records.alignment import Link, alignment_error_rate, format_pharaoh,
 from regard.records.builders import from_huggingface, load_record, record
 from regard.records.data import AttentionRecord
 from regard.records.encoding import FORMAT_VERSION
+from regard.records.segments import ImageSegment, Segment, SoundSegment, TextSegment
 from regard.records.subwords import join_subwords
 from regard.records.through_layers import rollout
 
 __all__ = [
     "FORMAT_VERSION",
     "AttentionRecord",
+    "ImageSegment",
     "Link",
+    "Segment",
+    "SoundSegment",
+    "TextSegment",
     "alignment_error_rate",
     "format_pharaoh",
     "from_huggingface",

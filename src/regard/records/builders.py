@@ -4,6 +4,7 @@ The library `transformers` is not imported: an output is any object that has the
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -12,6 +13,7 @@ import numpy as np
 from regard.errors import DataError, RequestError, ShapeError, nearest
 from regard.records import checks, encoding
 from regard.records.data import NOTE, AttentionRecord
+from regard.records.segments import Segment
 from regard.records.subwords import SPELLED_IN_BYTES, Scheme, join
 from regard.rendering import Units
 
@@ -119,6 +121,12 @@ class TokenOptions(TypedDict, total=False):
     """The original target text; by default its words joined by spaces."""
     note: str
     """Last sentence of captions, on what the weights prove and what they do not prove."""
+    source_segments: Sequence[Segment]
+    """Runs of tokens that are the patches of an image, the frames of a sound, or one of several texts. Each token of an image
+    or a sound is a word of its own, which is named after its place.
+    """
+    target_segments: Sequence[Segment]
+    """The same for the target."""
 
 
 def from_huggingface(
@@ -149,7 +157,8 @@ def from_huggingface(
         batch: Index of the sentence in the batch, from 0; after a beam search, that of the hypothesis in `sequences`.
         target_is_read: Whether `target_tokens` are the tokens that the decoder reads (`decoder_input_ids`), not those that it
             predicts.
-        options: `subwords`, `units`, `special`, `source_text`, `target_text` and `note`; see `TokenOptions`.
+        options: `subwords`, `units`, `special`, `source_text`, `target_text`, `note`, `source_segments` and `target_segments`;
+            see `TokenOptions`.
 
     Returns:
         A record with one site per layer, (H,S,S), (H,T,T) or (H,T,S).
@@ -204,18 +213,41 @@ def record_of_tokens(
     if subwords == "none":
         subwords, units = "auto", "tokens"  # with readable labels, also if letters stand for bytes
     texts = {"source": options.get("source_text", ""), "target": options.get("target_text", "")}
+    segments = {"source": tuple(options.get("source_segments", ())), "target": tuple(options.get("target_segments", ()))}
     sides = {"source": checks.strings("tokens", tokens)}
     sides["target"] = () if target_tokens is None else checks.strings("target_tokens", target_tokens)
     if target_tokens is None and all(site.startswith("decoder") for site in weights):
         sides, target_is_read = {"source": (), "target": sides["source"]}, True
         texts = {"source": "", "target": texts["target"] or texts["source"]}
+        segments = {"source": (), "target": segments["target"] or segments["source"]}
     fields: dict[str, Any] = {}
     for side, side_tokens in sides.items():
-        words, word_of, scheme = join(side_tokens, subwords, options.get("special"))
+        words, word_of, scheme = _words_of(side_tokens, segments[side], subwords, options.get("special"))
         fields |= {f"{side}_tokens": side_tokens, f"{side}_words": words, f"{side}_word_of": word_of}
+        fields[f"{side}_segments"] = segments[side]
         fields |= {f"{side}_scheme": scheme if side_tokens and scheme in SPELLED_IN_BYTES else "", f"{side}_text": texts[side]}
     note = options.get("note", NOTE)
     return AttentionRecord(weights=dict(weights), target_is_read=target_is_read, note=note, **fields).in_units(units)
+
+
+def _words_of(
+    tokens: Sequence[str], segments: Sequence[Segment], scheme: str, special: Collection[str] | None
+) -> tuple[list[str], list[int], str]:
+    """Join tokens into words as `join` does, but name the words of places, and end words at the borders of segments."""
+    placed = {index for each in segments if each.has_places for index in range(each.start, each.end)}
+    written = [token for index, token in enumerate(tokens) if index not in placed]
+    words, word_of, scheme = join(written, scheme, special)
+    if not segments:
+        return words, word_of, scheme
+    words, word_of = [], []
+    borders = sorted({0, len(tokens), *(border for each in segments for border in (each.start, each.end))})
+    places = {each.start: each.places() for each in segments if each.has_places}
+    for start, end in pairwise(borders):
+        named = places.get(start, ())
+        part, part_of = (named, range(len(named))) if named else join(tokens[start:end], scheme, special)[:2]
+        word_of += [len(words) + index if index >= 0 else -1 for index in part_of]
+        words += part
+    return words, word_of, scheme
 
 
 def shows_causal(weights: np.ndarray) -> bool | None:

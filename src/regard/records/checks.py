@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import DataError, ShapeError
+from regard.records import segments
 from regard.records.subwords import SPELLED_IN_BYTES
 from regard.records.views import sides
 
@@ -20,6 +21,7 @@ def convert(fields: Mapping[str, Any]) -> dict[str, Any]:
         owners = word_of(side, fields[f"{side}_word_of"], len(tokens), len(words))
         result |= {f"{side}_words": words, f"{side}_tokens": tokens, f"{side}_word_of": owners}
         result[f"{side}_text"] = fields[f"{side}_text"] or " ".join(words)
+        result[f"{side}_segments"] = segments.check(f"{side}_segments", fields[f"{side}_segments"], owners)
         if (scheme := fields[f"{side}_scheme"]) not in _SCHEMES:
             raise DataError(f"{side}_scheme is {scheme!r}, expected one of {', '.join(map(repr, _SCHEMES))}")
     result |= {name: number(name, fields[name]) for name in ("score", "log_probability")}

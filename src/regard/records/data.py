@@ -11,6 +11,7 @@ from regard import disk
 from regard.errors import DataError, RegardError, RequestError, nearest
 from regard.records import checks, encoding, views
 from regard.records.alignment import Link, format_pharaoh
+from regard.records.segments import Segment
 from regard.records.through_layers import rollout_of
 from regard.rendering import PAGE, PICTURES, Theme, Units, renderer
 
@@ -83,6 +84,12 @@ class AttentionRecord:
     """The same for the target."""
     note: str = NOTE
     """Last sentence of captions (`viz.caption`), on what the weights prove and what they do not prove."""
+    source_segments: tuple[Segment, ...] = ()
+    """Runs of source tokens that are the patches of an image, the frames of a sound, or one of several texts, in order. They
+    need not cover all tokens.
+    """
+    target_segments: tuple[Segment, ...] = ()
+    """The same for the target."""
 
     def __post_init__(self) -> None:
         """Convert the fields to tuples and arrays, and check them."""
@@ -155,13 +162,16 @@ class AttentionRecord:
         return self._side(side).unit
 
     def _side(self, side: str) -> views.Axis:
-        return views.Axis(*(getattr(self, f"{side}_{name}") for name in ("tokens", "words", "word_of", "scheme")))
+        return views.Axis(*(getattr(self, f"{side}_{name}") for name in ("tokens", "words", "word_of", "scheme", "segments")))
 
     def _axes(self, site: str) -> tuple[views.Axis, views.Axis]:
         """Return the axes of a site's weights, in the units that are drawn by default."""
         rows, columns = (self._side(side).in_units("auto") for side in views.sides(site))
         if views.sides(site) == ("target", "target") and not self.target_is_read:  # step t reads the word of step t − 1
-            columns = replace(columns, tokens=(START, *columns.tokens)[:-1], word_of=(-1, *columns.word_of)[:-1])
+            moved = [each.moved(1) for each in columns.segments if each.end < len(columns.tokens)]
+            columns = replace(
+                columns, tokens=(START, *columns.tokens)[:-1], word_of=(-1, *columns.word_of)[:-1], segments=moved
+            )
         return rows, columns
 
     def columns(self, word: str) -> tuple[int, ...]:

@@ -18,7 +18,14 @@ MAX_BYTES = 256 * 2**20
 
 MAX_WORDS = 8192
 """Maximum length of each list of tokens, words or labels in a file. Views are matrices over words, so this also limits them."""
-ADDED = {"probabilities": 2, "target_is_read": 3, "source_scheme": 4, "target_scheme": 4}
+ADDED = {
+    "probabilities": 2,
+    "target_is_read": 3,
+    "source_scheme": 4,
+    "target_scheme": 4,
+    "source_segments": 5,
+    "target_segments": 5,
+}
 """Version of the format that added a field. A record that doesn't use these is written as version 1, for older readers."""
 FORMAT_VERSION = max(ADDED.values())
 """The newest version of the file format."""
@@ -31,6 +38,8 @@ def _versioned(fields: Fields) -> dict[str, Any]:
     """Return the fields as files store them: the version first, the weights last, without fields that are not used."""
     used = {name: value for name, value in fields.items() if value or name not in ADDED}
     version = max(ADDED.get(name, 1) for name in used)
+    for name in used.keys() & {"source_segments", "target_segments"}:
+        used[name] = [segment.to_dict() for segment in used[name]]
     return {"format_version": version, **used, "weights": used.pop("weights")}
 
 

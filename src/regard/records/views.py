@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from regard.errors import RequestError
 from regard.records.alignment import Link
+from regard.records.segments import Segment
 from regard.records.subwords import join_bytes, token_label
 from regard.rendering import Units
 from regard.scripts import is_spaceless
@@ -65,6 +66,15 @@ def links(matrix: Float[np.ndarray, "T S"], threshold: float | None = None) -> l
 
 
 @dataclass(frozen=True)
+class Span:
+    """A segment as a run of words of a view."""
+
+    segment: Segment
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Axis:
     """The tokens along one axis of raw weights, and the words that they belong to."""
 
@@ -74,6 +84,14 @@ class Axis:
     """Index of each token's word; −1 for special tokens."""
     scheme: str = ""
     """How the tokens spell the text; see `AttentionRecord.source_scheme`."""
+    segments: Sequence[Segment] = ()
+    """Runs of tokens with a layout of their own; see `AttentionRecord.source_segments`."""
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The segments that have words, with the places of these words."""
+        places = [(each, [w for w in self.word_of[each.start : each.end] if w >= 0]) for each in self.segments]
+        return tuple(Span(each, min(words), max(words) + 1) for each, words in places if words)
 
     @property
     def unit(self) -> str:
@@ -94,12 +112,19 @@ class Axis:
         spells = self.scheme == "characters"
         if units != "tokens" and (units == "words" or not spells):
             return replace(self, scheme="") if spells else self
-        groups, group_of = join_bytes(self.tokens, [index >= 0 for index in self.word_of], self.scheme)
+        # The tokens of an image or a sound spell nothing, and keep the names of their places.
+        named = {each.start + i: place for each in self.segments for i, place in enumerate(each.places())}
+        spelled = ["" if index in named else token for index, token in enumerate(self.tokens)]
+        groups, group_of = join_bytes(spelled, [index >= 0 for index in self.word_of], self.scheme)
         words = [token_label(self.scheme, group) for group in groups]
-        letters = "".join(self.words)  # the words contain the original letters, also those that are unknown to the model
-        if spells and len(letters) == sum(word != " " for word in words):
+        # The words contain the original letters, also those that are unknown to the model.
+        places = {self.word_of[index] for index in named}
+        letters = "".join(word for index, word in enumerate(self.words) if index not in places)
+        if spells and len(letters) == sum(word not in ("", " ") for word in words):
             remaining = iter(letters)
-            words = [word if word == " " else next(remaining) for word in words]
+            words = [word if word in ("", " ") else next(remaining) for word in words]
+        for index, place in named.items():
+            words[group_of[index]] = place
         converted = replace(self, words=tuple(words), word_of=tuple(group_of), scheme=self.scheme if spells else "tokens")
         return (
             self if self.scheme == "tokens" or (converted.words, converted.word_of) == (self.words, self.word_of) else converted
@@ -119,7 +144,7 @@ class Axis:
                 place_of[number] = len(words)
                 words.append(self.words[number])
             word_of.append(place_of[index])
-        return Axis(self.tokens, (*words, *self.words[len(place_of) :]), word_of)
+        return Axis(self.tokens, (*words, *self.words[len(place_of) :]), word_of, segments=self.segments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +165,9 @@ class WordView:
     unknown_columns: tuple[bool, ...]
     with_special: bool
     """Whether special tokens are shown if there are any."""
+    row_spans: tuple[Span, ...] = ()
+    """The segments of the rows."""
+    column_spans: tuple[Span, ...] = ()
 
     @property
     def means(self) -> Float[np.ndarray, " columns"]:
@@ -168,4 +196,6 @@ def word_view(weights: Float[np.ndarray, "T S"], rows: Axis, columns: Axis, *, s
         unknown_rows=rows.unknown,
         unknown_columns=columns.unknown,
         with_special=special,
+        row_spans=rows.spans,
+        column_spans=columns.spans,
     )
