@@ -33,8 +33,10 @@ from regard.models.build import build_translator as build_translator
 from regard.presets import load_preset as load_preset
 from regard.records import AttentionRecord as AttentionRecord
 from regard.records import alignment_error_rate as alignment_error_rate
+from regard.records import frames as frames
 from regard.records import join_subwords as join_subwords
 from regard.records import load_record as load_record
+from regard.records import patches as patches
 from regard.records import record as record
 from regard.records import rollout as rollout
 from regard.tasks.classification.comparison import compare_classifiers as compare_classifiers

@@ -3,7 +3,7 @@
 The library `transformers` is not imported: an output is any object that has the same fields for attentions.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from regard.errors import DataError, RequestError, ShapeError, nearest
-from regard.records import checks, encoding
+from regard.records import checks, encoding, layouts
 from regard.records.data import NOTE, AttentionRecord
 from regard.records.segments import Segment
 from regard.records.subwords import SPELLED_IN_BYTES, Scheme, join
@@ -20,8 +20,8 @@ from regard.rendering import Units
 
 def record(
     weights: Any,
-    source_words: Iterable[str],
-    target_words: Iterable[str],
+    source_words: layouts.Side,
+    target_words: layouts.Side,
     *,
     source_text: str = "",
     target_text: str = "",
@@ -35,9 +35,10 @@ def record(
 
     Args:
         weights: (T,S), or (H,T,S) with heads: a numpy array, a torch tensor, nested lists, or a dict of these by site.
-        source_words: S words, for the columns.
-        target_words: T words, for the rows.
-        source_text: The original sentence; by default its words joined by spaces.
+        source_words: S words, for the columns. The patches of an image (`regard.patches`) and the frames of a sound
+            (`regard.frames`) may be among them or stand alone. For several texts, give a dict: their words by their names.
+        target_words: T words, for the rows, in the same forms.
+        source_text: The original sentence; by default its words joined by spaces, with the names of images and sounds.
         target_text: The original target; by default its words joined by spaces.
         score: Score by which the output was ranked.
         reference: Reference text, written by a person.
@@ -56,8 +57,11 @@ def record(
     Example:
         >>> record([[0.9, 0.1], [0.2, 0.8]], ["good", "day"], ["guten", "tag"]).pharaoh()
         '0-0 1-1'
+        >>> looked = record([[0.1, 0.7, 0.1, 0.1]], regard.patches(2, 2, "dog.jpg"), ["dog"])
+        >>> pair = record({"encoder.0": [[0.9, 0.1], [0.2, 0.8]]}, {"question": ["who"], "answer": ["she"]}, [])
     """
-    source, target = checks.strings("source_words", source_words), checks.strings("target_words", target_words)
+    source, source_segments = layouts.side("source_words", source_words)
+    target, target_segments = layouts.side("target_words", target_words)
     return AttentionRecord(
         source_tokens=source,
         target_tokens=target,
@@ -73,6 +77,8 @@ def record(
         probabilities={} if probabilities is None else probabilities,
         target_is_read=target_is_read,
         note=note,
+        source_segments=source_segments,
+        target_segments=target_segments,
     )
 
 

@@ -20,8 +20,8 @@ def convert(fields: Mapping[str, Any]) -> dict[str, Any]:
         words, tokens = (strings(f"{side}_{name}", fields[f"{side}_{name}"]) for name in ("words", "tokens"))
         owners = word_of(side, fields[f"{side}_word_of"], len(tokens), len(words))
         result |= {f"{side}_words": words, f"{side}_tokens": tokens, f"{side}_word_of": owners}
-        result[f"{side}_text"] = fields[f"{side}_text"] or " ".join(words)
         result[f"{side}_segments"] = segments.check(f"{side}_segments", fields[f"{side}_segments"], owners)
+        result[f"{side}_text"] = fields[f"{side}_text"] or segments.text(words, owners, result[f"{side}_segments"])
         if (scheme := fields[f"{side}_scheme"]) not in _SCHEMES:
             raise DataError(f"{side}_scheme is {scheme!r}, expected one of {', '.join(map(repr, _SCHEMES))}")
     result |= {name: number(name, fields[name]) for name in ("score", "log_probability")}

@@ -204,6 +204,16 @@ def check(name: str, values: Any, word_of: Sequence[int]) -> tuple[Segment, ...]
     return segments
 
 
+def text(words: Sequence[str], word_of: Sequence[int], segments: Iterable[Segment]) -> str:
+    """Return the words joined by spaces; an image or a sound is one word, such as `[image 1]`."""
+    joined: list[str | None] = list(words)
+    for each in segments:
+        if each.has_places:
+            first = word_of[each.start]
+            joined[first : first + each.num_tokens] = [f"[{each.name or each.kind}]", *[None] * (each.num_tokens - 1)]
+    return " ".join(word for word in joined if word is not None)
+
+
 def _check_picture(segment: Segment, picture: object) -> None:
     if not isinstance(picture, bytes):
         raise DataError(f"{segment}: picture must be bytes of a PNG file, got {type(picture).__name__}")

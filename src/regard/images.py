@@ -1,0 +1,89 @@
+"""Read images that nobody has checked, and write them as small PNG files. Pillow does the work."""
+
+import io
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+"""Formats that are read. Others, such as EPS, would start further programs."""
+MAX_PIXELS = 100_000_000
+"""Maximum number of pixels of an image that is read."""
+
+
+def read_image(source: Any, *, where: str = "") -> "Image":
+    """Return an image in RGB, upright, on white where it is transparent.
+
+    Args:
+        source: Path of a file, bytes of one, an image of Pillow, or an array or tensor: (h,w) or (h,w,3), with integers from 0
+            to 255 or other numbers from 0 to 1; (3,h,w) is accepted too.
+        where: What the image is for, for messages; by default the path.
+
+    Raises:
+        DataError: If it cannot be read, has another format, or has more than `MAX_PIXELS`.
+    """
+    from PIL import Image, ImageOps
+
+    where = where or (str(source) if isinstance(source, str | Path) else "the image")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about damaged metadata, which is not used
+            if isinstance(source, Image.Image):
+                image = source
+            elif isinstance(source, str | Path | bytes):
+                image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+            else:
+                image = _from_array(source, where)
+            if image.width * image.height > MAX_PIXELS:
+                raise DataError(f"{where}: it has {image.width} x {image.height} pixels, expected at most {MAX_PIXELS:,}")
+            image = ImageOps.exif_transpose(image)
+            if image.mode.startswith("I;16"):  # a conversion would cut the numbers off at 255
+                image = image.convert("I").point(lambda value: value / 256).convert("L")
+            if image.has_transparency_data:
+                image = image.convert("RGBA")
+                image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+            return image.convert("RGB")
+    except DataError:
+        raise
+    except OSError as error:  # also Pillow's own errors
+        reason = error.strerror or f"it is not an image in one of the formats {', '.join(FORMATS)}, or it is damaged"
+        raise DataError(f"{where}: {reason}") from error
+    except Exception as error:  # damaged files raise many kinds of errors
+        raise DataError(f"{where}: the image is damaged: {error}") from error
+
+
+def _from_array(source: Any, where: str) -> "Image":
+    import numpy as np
+    from PIL import Image
+
+    array = np.asarray(source.detach().cpu() if hasattr(source, "detach") else source)
+    if array.ndim == 3 and array.shape[0] in (1, 3) and array.shape[2] not in (1, 3):
+        array = array.transpose(1, 2, 0)
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] != 3) or not array.size:
+        raise DataError(f"{where}: an array of shape {array.shape} is no image, expected (h, w), (h, w, 3) or (3, h, w)")
+    top = 255 if array.dtype.kind in "iu" else 1
+    if array.dtype.kind not in "iufb" or not (array >= 0).all() or not (array <= top).all():
+        raise DataError(
+            f"{where}: an image's numbers must be integers from 0 to 255 or others from 0 to 1, got {array.dtype} from "
+            f"{array.min()} to {array.max()}; undo the normalisation of the model's processor, or give the original image"
+        )
+    return Image.fromarray(array.astype(np.uint8) if top == 255 else (array * 255).round().astype(np.uint8))
+
+
+def to_png(image: "Image", *, max_bytes: int, side: int = 768) -> bytes:
+    """Return an RGB image as PNG without metadata; it is made smaller until no side and no file is larger than asked for."""
+    while True:
+        small = image.copy()
+        small.thumbnail((side, side))
+        buffer = io.BytesIO()
+        small.save(buffer, "PNG", optimize=True)
+        if buffer.tell() <= max_bytes:
+            return buffer.getvalue()
+        side = side * 3 // 4
