@@ -32,12 +32,12 @@ def cells() -> list[object]:
     """All of them, for `make contracts` and the slow tests.
 
     `make test` runs float32 and bfloat16 with masks, since `test_attention` has every circumstance in float64; under
-    `torch.compile` one cell for each class.
+    `torch.compile` one cell for each class, and one with a modifier.
     """
     found: list[object] = []
     for case, dtype, circumstance, form in product(CASES, DTYPES, CIRCUMSTANCES, FORMS):
         marks = [pytest.mark.compile] if form == "compiled" else []
-        if circumstance != "masked" or dtype == "float64" or (marks and (dtype != "float32" or case.name not in FIRST)):
+        if circumstance != "masked" or dtype == "float64" or (marks and (dtype != "float32" or case.name not in {*FIRST, "output_gate"})):
             marks.append(pytest.mark.slow)
         name = f"{form}-{circumstance}-{dtype}-{case.name}"
         found.append(pytest.param(case, dtype, circumstance, form, id=name, marks=marks))

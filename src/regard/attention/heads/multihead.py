@@ -260,7 +260,8 @@ class MultiHead(Attention):
         keys, plain = memory.key.shape[2], need_weights or reweight is not None or self.changes_weights
         read, added = memory, 0
         if self.modifies:
-            read = memory.with_further([pair for modifier in self.modifiers if (pair := modifier.extra()) is not None])
+            pairs = [modifier.extra() for modifier in self.modifiers]  # torch.compile cannot read an assignment in a list
+            read = memory.with_further([pair for pair in pairs if pair is not None])
             added = read.key.shape[2] - keys
         found = self._resolve(memory, attn_mask, score_bias, bias, shape[1], added, plain)
         causal, masks = found is None, NO_MASKS if found is None else found
