@@ -35,9 +35,10 @@ def cells() -> list[object]:
     `torch.compile` one cell for each class, and one with a modifier.
     """
     found: list[object] = []
+    compiled = {*FIRST, "output_gate"}
     for case, dtype, circumstance, form in product(CASES, DTYPES, CIRCUMSTANCES, FORMS):
         marks = [pytest.mark.compile] if form == "compiled" else []
-        if circumstance != "masked" or dtype == "float64" or (marks and (dtype != "float32" or case.name not in {*FIRST, "output_gate"})):
+        if circumstance != "masked" or dtype == "float64" or (marks and (dtype != "float32" or case.name not in compiled)):
             marks.append(pytest.mark.slow)
         name = f"{form}-{circumstance}-{dtype}-{case.name}"
         found.append(pytest.param(case, dtype, circumstance, form, id=name, marks=marks))
