@@ -26,6 +26,8 @@ _ARXIV = {
     "Henry et al. 2020": "2010.04245",
     "Hinton, Vinyals, Dean 2015": "1503.02531",
     "Holtzman et al. 2020": "1904.09751",
+    "Ilse et al. 2018": "1802.04712",
+    "Ilse, Tomczak, Welling 2018": "1802.04712",
     "Jain and Wallace 2019": "1902.10186",
     "Katharopoulos et al. 2020": "2006.16236",
     "Kim & Rush 2016": "1606.07947",

@@ -9,6 +9,7 @@ from regard.attention import (
     Concat,
     Cosine,
     Dot,
+    GatedPooling,
     General,
     LinearConcat,
     MeanPooling,
@@ -37,8 +38,9 @@ _ADDITIVE_MEMORY = (
 _POOLINGS = """## The other poolings
 
 `AdditivePooling` has a tanh layer before the score, as in the papers, so that the score can be a nonlinear function of the
-state. This costs `B·K·D·Da` more multiply-adds. `MultiHeadPooling` computes several averages, each with its own weights.
-`MeanPooling` has no parameters; use it as a baseline for the others. All are called in the same way:
+state. This costs `B·K·D·Da` more multiply-adds. `GatedPooling` multiplies this layer by a gate, which costs as much again.
+`MultiHeadPooling` computes several averages, each with its own weights. `MeanPooling` has no parameters; use it as a baseline
+for the others. All are called in the same way:
 
 ```python
 import torch
@@ -50,6 +52,45 @@ for pool in (AttentionPooling(16), AdditivePooling(16, attention_size=32), Multi
 ```
 
 `reweight` replaces the weights of any pooling before the average, for example by uniform or permuted weights.
+
+## Bags of vectors
+
+A *bag* is a set of vectors with one label for the whole set: the parts of a large image, the images of a patient, the points of
+a cloud, the elements of a set. Nobody says which of them decide; the weights of a pooling are learned from the labels of the
+bags alone, and show it (multiple instance learning; Ilse, Tomczak, Welling 2018). A pooling takes bags of vectors as it takes
+texts: the order has no effect, and bags of different sizes are padded and get a `key_mask`. Here a bag is positive if one of
+its vectors is marked:
+
+```python
+import torch
+from torch import nn
+from regard.attention import GatedPooling
+
+torch.manual_seed(0)
+
+
+def draw_bags(count):  # bags of 3 to 9 vectors, a mask of the vectors, and labels; half of the bags have a marked vector
+    bags, sizes = torch.randn(count, 9, 16), torch.randint(3, 10, (count, 1))
+    labels = torch.arange(count) % 2
+    bags[labels == 1, 0] += 2  # the order has no effect, so the marked vector may stand first
+    return bags, torch.arange(9) < sizes, labels
+
+
+pool, output = GatedPooling(16, attention_size=32), nn.Linear(16, 1)
+optimizer = torch.optim.Adam([*pool.parameters(), *output.parameters()], lr=0.01)
+for _ in range(300):
+    bags, exists, labels = draw_bags(64)
+    context, _ = pool(bags, key_mask=exists)
+    loss = nn.functional.binary_cross_entropy_with_logits(output(context)[:, 0], labels.float())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+bags, exists, labels = draw_bags(1000)
+context, weights = pool(bags, key_mask=exists)
+print(f"accuracy {((output(context)[:, 0] > 0) == labels.bool()).float().mean():.0%}")
+print(f"largest weight on the marked vector: {(weights[labels == 1].argmax(1) == 0).float().mean():.0%}")
+```
 """
 
 _BEYOND = """## Beyond translation
@@ -95,7 +136,7 @@ SCORED = [
         when=(
             "Use it in models without a decoder, such as classifiers. It computes one weighted average of the "
             "whole sequence. Do not use it in a decoder, because every step would get the same context. `AdditivePooling` "
-            "adds a tanh layer, and `MultiHeadPooling` computes several averages."
+            "adds a tanh layer, `GatedPooling` a gate to this layer, and `MultiHeadPooling` computes several averages."
         ),
         picture=(
             "Here, every step of the decoder gets the pooled context, to show why a decoder needs a query: all "
@@ -106,7 +147,7 @@ context, weights = pool(torch.randn(4, 7, 16), key_mask=padding_mask(torch.tenso
 print(tuple(context.shape), tuple(weights.shape), weights.sum(-1).round().tolist())""",
         notes=_POOLINGS,
         tests=("tests/attention/test_pooling.py",),
-        also=(AdditivePooling, MultiHeadPooling, MeanPooling, Pooling),
+        also=(AdditivePooling, GatedPooling, MultiHeadPooling, MeanPooling, Pooling),
         also_title="Classes",
     ),
     Mechanism(

@@ -10,6 +10,7 @@ from regard.attention import (
     AdditivePooling,
     AttentionPooling,
     Entmax15,
+    GatedPooling,
     MeanPooling,
     MultiHeadPooling,
     Pooling,
@@ -19,6 +20,7 @@ from regard.attention import (
 from regard.config import (
     AdditivePoolingConfig,
     Entmax15Config,
+    GatedPoolingConfig,
     LinearPoolingConfig,
     MeanPoolingConfig,
     MultiHeadPoolingConfig,
@@ -37,6 +39,8 @@ POOLINGS = {
     "additive-entmax": lambda: AdditivePooling(WIDTH, attention_size=HIDDEN, bias=False, normalizer=Entmax15()),
     "multi-head": lambda: MultiHeadPooling(WIDTH, num_heads=HEADS, attention_size=HIDDEN),
     "one-head": lambda: MultiHeadPooling(WIDTH, num_heads=1),
+    "gated": lambda: GatedPooling(WIDTH, attention_size=HIDDEN),
+    "gated-entmax": lambda: GatedPooling(WIDTH, bias=True, normalizer=Entmax15()),
     "mean": lambda: MeanPooling(WIDTH),
 }
 
@@ -140,6 +144,7 @@ CONFIGS = {
     "linear": (LinearPoolingConfig(normalizer=SparsemaxConfig()), AttentionPooling),
     "additive": (AdditivePoolingConfig(attention_size=HIDDEN, normalizer=Entmax15Config()), AdditivePooling),
     "multi-head": (MultiHeadPoolingConfig(num_heads=HEADS), MultiHeadPooling),
+    "gated": (GatedPoolingConfig(attention_size=HIDDEN), GatedPooling),
     "mean": (MeanPoolingConfig(), MeanPooling),
 }
 

@@ -22,6 +22,7 @@ from regard.attention import (
     Attention,
     AttentionPooling,
     Concat,
+    GatedPooling,
     LatentAttention,
     LinearConcat,
     MultiHeadPooling,
@@ -143,7 +144,9 @@ def test_an_adapter_or_a_hook_of_each_map_takes_effect(case):
 
 
 @pytest.mark.parametrize(
-    "pooling", [AttentionPooling(7), AdditivePooling(7), MultiHeadPooling(7, 3)], ids=lambda p: type(p).__name__
+    "pooling",
+    [AttentionPooling(7), AdditivePooling(7), MultiHeadPooling(7, 3), GatedPooling(7)],
+    ids=lambda p: type(p).__name__,
 )
 def test_an_adapter_or_a_hook_of_a_pooling_takes_effect(pooling):
     pooling, values = pooling.double(), torch.randn(2, 5, 7, dtype=torch.float64)

@@ -13,7 +13,16 @@ from contracts.battery import TOLERANCE
 from contracts.test_attention_matrix import CIRCUMSTANCES, DTYPES, FORMS
 from torch import Tensor, nn
 
-from regard.attention import AdditivePooling, AttentionPooling, Entmax15, MeanPooling, MultiHeadPooling, Pooling, Sparsemax
+from regard.attention import (
+    AdditivePooling,
+    AttentionPooling,
+    Entmax15,
+    GatedPooling,
+    MeanPooling,
+    MultiHeadPooling,
+    Pooling,
+    Sparsemax,
+)
 
 BATCH, KEYS, WIDTH, HIDDEN, HEADS = 5, 7, 11, 13, 3
 REFUSED = {"one query": "a pooling has no query", "fast": "a pooling has one form, the plain one"}
@@ -23,6 +32,7 @@ POOLINGS: dict[str, Callable[[], Pooling]] = {
     "pooling_additive": lambda: AdditivePooling(WIDTH, attention_size=HIDDEN),
     "pooling_additive_entmax15": lambda: AdditivePooling(WIDTH, attention_size=HIDDEN, normalizer=Entmax15()),
     "pooling_multi_head": lambda: MultiHeadPooling(WIDTH, num_heads=HEADS, attention_size=HIDDEN),
+    "pooling_gated": lambda: GatedPooling(WIDTH, attention_size=HIDDEN),
     "pooling_mean": lambda: MeanPooling(WIDTH),
 }
 
@@ -103,14 +113,17 @@ def by_formula(pool: Pooling, values: np.ndarray, mask: np.ndarray) -> tuple[np.
 
 
 def score(pool: Pooling, states: np.ndarray) -> np.ndarray:
-    """(H,K): w·h + b; v·tanh(W h + b); V tanh(W h + b); nothing."""
+    """(H,K): w·h + b; v·tanh(W h + b); V tanh(W h + b); v·(tanh(W h) ⊙ σ(U h)); nothing."""
     parameters = {name: value.detach().double().numpy() for name, value in pool.named_parameters()}
     if isinstance(pool, MeanPooling):
         return np.zeros((1, len(states)))
     projected = states @ parameters["projection.weight"].T + parameters.get("projection.bias", 0)
     if isinstance(pool, AttentionPooling):
         return projected.T
-    return np.atleast_2d(parameters["score_weight"]) @ np.tanh(projected).T
+    hidden = np.tanh(projected)
+    if isinstance(pool, GatedPooling):
+        hidden = hidden / (1 + np.exp(-(states @ parameters["gate_projection.weight"].T)))
+    return np.atleast_2d(parameters["score_weight"]) @ hidden.T
 
 
 def normalize(normalizer: nn.Module | None, scores: np.ndarray) -> np.ndarray:

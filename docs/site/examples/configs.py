@@ -66,6 +66,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "DifferentialAttentionConfig": {"num_heads": 2, "initial_lambda": 0.2},
     "ForgettingAttentionConfig": {"initial_gate": 3.0},
     "GatedDeltaNetConfig": {"num_heads": 8},
+    "GatedPoolingConfig": {"attention_size": 64},
     "LatentAttentionConfig": {"latent_size": 64},
     "LinearAttentionConfig": {"num_heads": 8},
     "MultiHeadConfig": {"num_heads": 8},

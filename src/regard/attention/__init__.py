@@ -70,6 +70,7 @@ from regard.attention.ordered.states import HistoryState as HistoryState
 from regard.attention.ordered.states import PositionState as PositionState
 from regard.attention.pooling import AdditivePooling as AdditivePooling
 from regard.attention.pooling import AttentionPooling as AttentionPooling
+from regard.attention.pooling import GatedPooling as GatedPooling
 from regard.attention.pooling import MeanPooling as MeanPooling
 from regard.attention.pooling import MultiHeadPooling as MultiHeadPooling
 from regard.attention.pooling import Pooled as Pooled

@@ -3,6 +3,7 @@
     e_k = w·h_k + b                 `AttentionPooling`          in code: `linear_scores`        weights = softmax_k(e)
     e_k = v·tanh(W h_k + b)         `AdditivePooling`                    `tanh_scores`
     e_ik = v_i·tanh(W h_k)          `MultiHeadPooling`, head i           `tanh_scores`
+    e_k = v·(tanh(W h_k) ⊙ σ(U h_k))  `GatedPooling`                     `gated_scores`
     e_k = 0                         `MeanPooling`: weight_k = 1/K
 
 `pool(values, key_mask=…, reweight=…)` returns a context of width `output_size`, and weights (`Pooling`). Weights and averages
@@ -32,6 +33,13 @@ def linear_scores(values: Float[Tensor, "B K D"], projection: nn.Linear) -> Floa
 def tanh_scores(projected: Float[Tensor, "B K Da"], score_weight: Float[Tensor, "H Da"]) -> Float[Tensor, "B H K"]:
     """Return e_ik = v_i·tanh(x_k) for each head i, from the projected values x = W h + b."""
     return (projected.tanh() @ score_weight.T).transpose(1, 2)
+
+
+def gated_scores(
+    projected: Float[Tensor, "B K Da"], gate: Float[Tensor, "B K Da"], score_weight: Float[Tensor, "1 Da"]
+) -> Float[Tensor, "B 1 K"]:
+    """Return e_k = v·(tanh(x_k) ⊙ σ(g_k)), from the projected values x = W h + b and g = U h + c."""
+    return ((projected.tanh() * gate.sigmoid()) @ score_weight.T).transpose(1, 2)
 
 
 class Pooled(NamedTuple):
@@ -249,6 +257,40 @@ class MultiHeadPooling(AdditivePooling):
         self, size: int, num_heads: int, *, attention_size: int | None = None, **options: Unpack[PoolingOptions]
     ) -> None:
         super().__init__(size, num_heads=num_heads, attention_size=attention_size, bias=False, **options)
+
+
+class GatedPooling(AdditivePooling):
+    """e_k = v·(tanh(W h_k) ⊙ σ(U h_k)), weights = softmax_k(e), context = Σ_k weight_k h_k.
+
+    ⊙ multiplies feature by feature, and σ is the sigmoid 1/(1 + e^−x). The tanh is nearly linear around 0, and the gate lets
+    the score depend on products of features. It was made for a bag of instances, such as the parts of a large image, with one
+    label for the whole bag: the weights say which instances decided (multiple instance learning). The order of the instances
+    doesn't matter, and bags of different sizes are padded and get a `key_mask`.
+
+    Shapes: W and U (Da,D), v (Da).
+
+    Reference: Ilse, Tomczak, Welling 2018, eq. 9; without the gate (eq. 8), it is `AdditivePooling(size, bias=False)`.
+
+    Args:
+        size: D, width of the pooled values, ≥ 1.
+        attention_size: Da, width of the tanh layer and of the gate, ≥ 1; None for D.
+        bias: Whether W h_k and U h_k get biases, which the paper's formula lacks and its program has.
+        options: Further arguments of `ScoredPooling`: normalizer, device and dtype.
+
+    Example:
+        >>> pool = GatedPooling(512, attention_size=128)
+        >>> bags, exists = torch.randn(4, 30, 512), torch.arange(30) < torch.tensor([[30], [12], [7], [1]])
+        >>> context, weights = pool(bags, key_mask=exists)
+    """
+
+    def __init__(
+        self, size: int, *, attention_size: int | None = None, bias: bool = False, **options: Unpack[PoolingOptions]
+    ) -> None:
+        super().__init__(size, attention_size=attention_size, bias=bias, **options)
+        self.gate_projection = nn.Linear(size, self.attention_size, bias=bias, **factory(options))
+
+    def scores(self, values: Float[Tensor, "B K D"]) -> Float[Tensor, "B H K"]:
+        return gated_scores(self.projection(values), self.gate_projection(values), self.score_weight[None])
 
 
 class MeanPooling(ScoredPooling):

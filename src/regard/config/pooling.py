@@ -56,6 +56,13 @@ class AdditivePoolingConfig(ScoredPoolingSettings, kind="additive"):
     """Width of the tanh layer; 0 for the states' width."""
 
 
+class GatedPoolingConfig(AdditivePoolingConfig, kind="gated"):
+    """The score v·(tanh(W h) ⊙ σ(U h)) of each state h; a normalizer turns it into weights (Ilse et al. 2018, eq. 9)."""
+
+    attention_size: Annotated[Natural, Role.WIDTH] = 0
+    """Width of the tanh layer and of the gate; 0 for the states' width."""
+
+
 class MultiHeadPoolingConfig(ScoredPoolingSettings, kind="multi_head"):
     """Several heads with their own scores and weights, whose results are concatenated (Lin et al. 2017)."""
 
