@@ -7,6 +7,7 @@ from docs.generate.heads import VARIANTS
 from docs.generate.page import MECHANISMS, Results, join_blocks, render, render_function, show_example
 from docs.generate.pictures import percent, variant
 from docs.generate.toy import BATCH, LENGTH, LETTERS, STEPS, TASKS, WIDTH
+from docs.site.folding import folded
 from regard.attention import (
     AddedKeys,
     ALiBi,
@@ -87,7 +88,7 @@ even if they are NaN. The tests in [tests/contracts](../../tests/contracts/test_
 The pages count the multiply-adds of a forward pass (a backward pass needs about twice as many) and the bytes in float32 that
 it allocates besides its inputs and the context; half precision needs half as many. B, Q, K and H are the numbers of sequences,
 queries, keys and heads; G heads have their own keys. All widths are called D. The costs
-in this table are the leading terms, without constant factors:
+in this table are the leading terms, without constant factors.
 
 {{costs}}
 
@@ -133,6 +134,8 @@ def index(results: Results) -> str:
         tables["table"].append(f"| {link} | {entry.score} | {entry.choose} |")
         tables["costs"].append(f"| {link} | {entry.state} | {entry.cost} |")
         tables["accuracies"].append(f"| {link} | {scores} |")
+    tables["costs"] = [folded(f"States and costs of {len(MECHANISMS)} mechanisms", "\n".join(tables["costs"]))]
+    tables["accuracies"] = [folded(f"Accuracies of {len(MECHANISMS)} mechanisms", "\n".join(tables["accuracies"]))]
     libraries = (Path(__file__).parent / "libraries.md").read_text(encoding="utf-8").strip()
     page = _INDEX.replace("{libraries}", libraries)
     for name, rows in tables.items():

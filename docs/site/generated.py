@@ -1,8 +1,9 @@
-"""Pages that are written from the code when the documentation is built: commands, settings, presets and errors.
+"""Pages that are written when the documentation is built: commands, settings, presets and errors from the code; the changelog.
 
-They are written into docs/reference/generated, which is not part of the repository.
+Those from the code are written into docs/reference/generated, which is not part of the repository.
 """
 
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.resources import files
@@ -14,12 +15,15 @@ from docs.site import commands, errors
 from docs.site.folding import folded, search_field
 
 FOLDER = Path(__file__).parents[1] / "reference" / "generated"
+CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
+_CHANGES = re.compile(r"^### (.+)\n\n((?:[- ] .*\n|\n(?=[- ] ))+)", re.M)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Write the pages before Sphinx reads its sources."""
     app.connect("builder-inited", lambda _: write_pages())
     app.connect("builder-inited", lambda _: remove_old_names(FOLDER / "api"), priority=900)  # after autosummary
+    app.connect("source-read", _add_changelog)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -43,6 +47,24 @@ def remove_old_names(folder: Path) -> None:
             known = False
         if not known:
             file.unlink()
+
+
+def _add_changelog(app: Sphinx, name: str, source: list[str]) -> None:
+    if name == "changelog":
+        app.env.note_dependency(str(CHANGELOG))
+        source[0] = changelog()
+
+
+def changelog() -> str:
+    """Return the changelog with the entries below each heading folded, and a field to search them."""
+
+    def fold(found: re.Match[str]) -> str:
+        entries = found[2].strip()
+        count = len(re.findall("^- ", entries, re.M))
+        return f"### {found[1]}\n\n{folded(f'{count} entries' if count > 1 else '1 entry', entries)}\n\n"
+
+    text = _CHANGES.sub(fold, CHANGELOG.read_text(encoding="utf-8"))
+    return text.replace("\n## ", f"\n{search_field('Search the changes:')}\n\n## ", 1)
 
 
 def settings() -> dict[str, str]:

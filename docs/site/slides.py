@@ -31,6 +31,7 @@ FOLDER = Path(__file__).parents[1] / "lessons" / "slides"
 BROWSERS = "chromium", "chromium-browser", "google-chrome", "chrome"
 _PICTURE = re.compile(r'<img src="([^"]*)" alt="([^"]*)"\s*/?>')
 _WIDE = 1.9  # pictures of this shape get the width of the slide
+_NUMBERS = 12  # size in points
 _LESSON = re.compile(r"[Ll]esson (\d)")
 _PDF = re.compile(r' (?:or )?\(?<a href="slides\.pdf">.*?</a>\)?')
 
@@ -180,5 +181,11 @@ def _drawn(kind: str, name: str) -> bytes:
         elif kind == "grid":
             grid.draw(regard.load_record(FOLDER / f"{name}.json"), family="cross", path=path, caption=False)
         else:
-            regard.load_record(FOLDER / f"{name}.json").save(path, caption=False)
+            record = regard.load_record(FOLDER / f"{name}.json")
+            figure = record.plot(caption=False)
+            for text in (
+                () if record.is_classification else figure.axes[0].texts
+            ):  # the numbers in cells, for the last row of seats
+                text.set_fontsize(_NUMBERS)
+            figure.savefig(path, bbox_inches="tight")
         return path.read_bytes()

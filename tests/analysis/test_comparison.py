@@ -31,7 +31,7 @@ def test_two_classifiers_worked_by_hand(known):
 def test_a_classifier_is_no_better_than_itself(known):
     found = compare_classifiers(known(), known(), TEXTS, RIGHT)
     assert [score.p for score in found.scores] == [1, 1]
-    assert found.conclusion.startswith("These 20 texts show no significant difference (+0.00 accuracy, p = 1.0000, ")
+    assert found.conclusion.startswith("There is no significant difference on 20 texts (+0.00 accuracy, p = 1.0000, ")
 
 
 def test_several_labels(known):
@@ -59,7 +59,7 @@ def test_two_translators():
     same = compare_translators(make_translator(), make_translator(), sources, sources, resamples=100)
     assert [score.name for score in same.scores] == ["BLEU", "chrF"]
     assert all(score.first == score.second == pytest.approx(100) for score in same.scores)
-    assert same.conclusion.startswith("These 8 pairs show no significant difference (+0.00 BLEU, p = ")
+    assert same.conclusion.startswith("There is no significant difference on 8 pairs (+0.00 BLEU, p = ")
     assert "bs:100" in same.notes[1]
     shuffled = make_translator()
     shuffled.model.sharpness.data.neg_()  # says every word but the right one
@@ -84,7 +84,7 @@ def test_two_translators():
             "b is better, by BLEU alone, on these pairs (+1.00 BLEU, p = 0.0100, +1.00 chrF",
         ),
         ((30.0, 31.0, 0.01), (50.0, 49.0, 0.01), "Each model is significantly better by one score and worse by another ("),
-        ((30.0, 31.0, 0.2), (50.0, 51.0, 0.2), "These 9 pairs show no significant difference (+1.00 BLEU, p = 0.2000"),
+        ((30.0, 31.0, 0.2), (50.0, 51.0, 0.2), "There is no significant difference on 9 pairs (+1.00 BLEU, p = 0.2000"),
     ],
 )
 def test_conclusions(bleu, chrf, sentence):

@@ -198,6 +198,8 @@ def test_tables_in_and_out(models, tmp_path, capsys):
         (["--column", "texts"], "there is no column 'texts'"),
     ):
         assert main(["translate", models[0], "--input", str(table), *arguments]) == 2
-        assert message in capsys.readouterr().err
+        shown = capsys.readouterr()
+        assert message in shown.err
+        assert shown.out == ""
     assert main(["translate", models[0], TEXTS[0], "--column", "a"]) == 2
     assert "--column is for tables" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import pytest
 
@@ -72,6 +73,11 @@ def test_damaged_tables_name_the_line(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n[1]\n')
     with pytest.raises(DataError, match=r"a\.jsonl, line 2: expected a JSON object"):
         processed(tmp_path / "a.jsonl")
+    for content, chosen in (('[{"text": "a"}]', "'.[]'"), ('[\n  {"text": "a"}\n]', "'.[]'"), ('{\n "text": "a"}', ".")):
+        (tmp_path / "b c.json").write_text(content)
+        advice = f"To write each object on one line: jq -c {chosen} 'b c.json' > lines.jsonl"
+        with pytest.raises(DataError, match=rf"line 1: .*\. {re.escape(advice)}$"):
+            processed(tmp_path / "b c.json")
     (tmp_path / "e.csv").write_text("")
     with pytest.raises(DataError):
         processed(tmp_path / "e.csv")

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from regard.config import DecodingConfig
-from regard.decoding import beam_search, force, greedy, length_penalty_of, score_of
-from regard.errors import RequestError
+from regard.decoding import beam_search, force, greedy, length_penalty_of, sample, score_of
+from regard.errors import ArgumentError, RequestError
 from regard.text.symbols import END, PAD, START, UNKNOWN
 
 
@@ -335,6 +335,12 @@ def test_nothing_that_can_be_produced_is_an_error(table):
 def test_wrong_requests(tiny, sources, options, message):
     with pytest.raises(RequestError, match=message):
         beam_search(tiny(), *sources, **options)
+
+
+def test_a_misspelt_setting_is_named(tiny, sources):
+    for search in (beam_search, greedy, sample):
+        with pytest.raises(ArgumentError, match="got an unexpected argument 'max_lenght'; did you mean 'max_length'"):
+            search(tiny(), *sources, max_lenght=3)
 
 
 def test_force_takes_the_settings_of_a_search(tiny, sources):

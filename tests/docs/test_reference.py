@@ -123,6 +123,9 @@ def test_the_error_index_has_the_messages():
     assert len(collect()) > 300
     assert "already holds a run" in text
     assert "give both the same number" in text
+    assert "line …: has more than … bytes; shorten its texts" in text  # by a helper, `Table._error`
+    assert "no column looks like …" in text  # in a variable
+    assert "training.score\\_folds is 1, expected 0" in text  # a conflict of settings
 
 
 def test_a_name_links_to_its_mechanism_and_to_pages_that_use_it():

@@ -27,6 +27,17 @@ def test_translations(service, runs):
     assert answer.headers["x-request-id"]
 
 
+def test_unknown_words_are_named_for_each_text(service, runs):
+    texts = ["she zzz him .", "she kissed him ."]
+    for path, field in (("translate", "texts"), ("classify", "texts"), ("generate", "prompts"), ("attention", "texts")):
+        name = {"classify": "reviews", "generate": "stories"}.get(path, "deu")
+        own = regard.load(runs / name, device="cpu")
+        answer = service.post(f"/v1/{path}", model=name, **{field: texts, **({"stream": False} if path == "generate" else {})})
+        assert answer.json()["unknown_words"] == [own.unknown_words([text]) for text in texts], path
+    [done] = [line for line in service.post("/v1/generate", prompts=["zzz"]).text.splitlines() if '"done"' in line]
+    assert json.loads(done.removeprefix("data: "))["unknown_words"] == [["zzz"]]
+
+
 def test_a_beam_of_the_model_is_limited_by_the_service(service, runs):
     own = regard.load(runs / "deu", device="cpu").translate(TEXTS[:1])
     assert service.post("/v1/translate", texts=TEXTS[:1]).json()["translations"][0]["text"] == own[0].text

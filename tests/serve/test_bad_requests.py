@@ -51,6 +51,7 @@ def raw(service, content: bytes, *, wait: float = 20.0) -> bytes:
         ("/v1/translate", {"texts": ["a", 3]}, 422, ["texts[1]", "string"]),
         ("/v1/classify", {"texts": [""]}, 422, ["classify: the text is empty, so there is nothing to classify"]),
         ("/v1/translate", {"texts": ["", " "]}, 422, ["translate: the sentence is empty, so there is nothing to translate"]),
+        ("/v1/attention", {"model": "deu", "texts": [""]}, 422, ["the text is empty, so there is nothing to look at"]),
         ("/v1/translate", {"texts": ["x"] * 65}, 413, ["texts", "64"]),
         ("/v1/translate", {"texts": ["x" * 5001]}, 413, ["texts[0]", "5000"]),
         ("/v1/translate", {"texts": ["\ud800"]}, 422, ["texts[0]", "unicode"]),

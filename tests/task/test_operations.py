@@ -9,12 +9,12 @@ from pydantic import ValidationError
 from regard.cli import operate
 from regard.config import DecodingConfig, GenerationConfig
 from regard.config.fields import facts_of
+from regard.config.settings import override
 from regard.errors import ArgumentError, RequestError
 from regard.serve.limits import DEFAULT_LIMITS, Limits
 from regard.serve.request_models import find_endpoints
 from regard.tasks.language.commands import Generate
 from regard.tasks.language.predict import LanguageModel
-from regard.tasks.requests import override
 from regard.tasks.translation.predict import Translator
 from regard.tasks.translation.text_commands import Translate
 

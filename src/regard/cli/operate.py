@@ -64,7 +64,7 @@ def _operate_per_text(task: str, kind: type[TextOperation], arguments: Sequence[
         parser.error(f"{kind.text}s and --input are both given; give only one of the two")
     operation = create(kind, options, kind.options().keys() - kind.service_only)
     _check_picture(kind, options)
-    tabular = _is_tabular(kind, options)
+    tabular = _is_tabular(operation, options)
     lines = () if tabular else _read(kind, options)  # a missing file is found before the model is loaded
     with output_file(options.output, name) as file:
         model, table = load_for(task, options, name), None
@@ -76,18 +76,22 @@ def _operate_per_text(task: str, kind: type[TextOperation], arguments: Sequence[
         _operate(operation, model, lines, None if options.json else table, file, options)
 
 
-def _is_tabular(kind: type[TextOperation], options: argparse.Namespace) -> bool:
+def _is_tabular(operation: TextOperation, options: argparse.Namespace) -> bool:
     """Return whether the input is a table to which results are added; check the names of the files and the options."""
     path = options.input
-    tabular = bool(kind.columns and path and is_table(path))
+    tabular = bool(operation.columns and path and is_table(path))
     if not tabular:
         if getattr(options, "column", ""):
-            raise RequestError(f"{kind.name}: --column is for tables: name a .csv, .tsv or .jsonl file with --input")
+            raise RequestError(f"{operation.name}: --column is for tables: name a .csv, .tsv or .jsonl file with --input")
         return False
     check_file(Path(path), "a table")
-    if not options.json and (named := name_format(options.output or "")) not in ("", name_format(path)):
+    if options.json:
+        return True
+    operation.check_cells()
+    if (named := name_format(options.output or "")) not in ("", name_format(path)):
         raise RequestError(
-            f"{kind.name}: --output names '{options.output}' ({named}), expected the format of --input ({name_format(path)})"
+            f"{operation.name}: --output names '{options.output}' ({named}), "
+            f"expected the format of --input ({name_format(path)})"
         )
     return True
 

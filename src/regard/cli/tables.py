@@ -21,6 +21,7 @@ from regard.text.opening import LONGEST_LINE, OVER_LONG_LINE, check_file, line_b
 from regard.text.report import ReadingReport
 from regard.text.rows import name_format
 from regard.text.rows.delimited import HEAD_ROWS, open_csv
+from regard.text.rows.jsonl import advise_conversion
 from regard.text.strings import is_unicode, quoted
 
 _NOT_UNICODE = "is not in UTF-8; convert the table to UTF-8"
@@ -127,9 +128,11 @@ class _Objects(Table):
             try:
                 row = json.loads(line) if line.strip() else None
             except (ValueError, RecursionError) as error:
-                raise self._error(number, f"is not JSON ({error}), expected one object per line") from error
+                advice = f". {advise_conversion(line, path)}" if line.strip() in ("[", "{") else ""
+                raise self._error(number, f"is not JSON ({error}), expected one object per line{advice}") from error
             if row is not None and not isinstance(row, dict):
-                raise self._error(number, "expected a JSON object with a text on each line")
+                advice = f". {advise_conversion(line, path)}" if isinstance(row, list) else ""
+                raise self._error(number, f"expected a JSON object with a text on each line{advice}")
             if row is not None:
                 yield number, row
 

@@ -1,12 +1,14 @@
 """Base classes of all settings. The `repr` of settings shows only changed ones."""
 
 from abc import ABC
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, dataclass_transform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, dataclass_transform
 
-from regard.config.fields import Role
-from regard.errors import ConfigError
+from regard.config.fields import Role, facts_of
+from regard.errors import ArgumentError, ConfigError, RequestError, nearest
+
+SettingsT = TypeVar("SettingsT", bound="Settings")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
@@ -103,3 +105,18 @@ def _differences(config: Any) -> list[tuple[str, Any]]:
     defaults = type(config)()
     pairs = [(item.name, getattr(config, item.name), getattr(defaults, item.name)) for item in fields(config)]
     return [(name, value) for name, value, default in pairs if value != default]
+
+
+def override(settings: SettingsT, given: Mapping[str, Any], caller: str) -> SettingsT:
+    """Return settings with the values that are given as arguments of `caller`; None leaves a setting as it is."""
+    facts = facts_of(type(settings))
+    changes = {}
+    for name, value in given.items():
+        if name not in facts:
+            raise ArgumentError(f"{caller} got an unexpected argument {name!r}{nearest(name, facts)}")
+        if value is not None:
+            try:  # NumPy's numbers become Python's, which the types of the fields accept
+                changes[name] = facts[name].parse(value.item() if hasattr(value, "item") else value)
+            except ValueError as error:
+                raise RequestError(f"{name} is {error}") from error
+    return replace(settings, **changes)  # type: ignore[type-var]

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from regard.config import DecodingConfig
+from regard.config.settings import override
 from regard.decoding.constraints import Constrained
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis
@@ -99,7 +100,7 @@ def beam_search(
         Wu et al. 2016, "Google's Neural Machine Translation System", section 7 (without the coverage penalty);
         for the reward see `score_of`.
     """
-    decoding = replace(decoding, **settings)
+    decoding = override(decoding, settings, "beam_search")
     check_request(model, decoding, n_best, record, reweight)
     if not len(source):
         return []

@@ -1,7 +1,6 @@
 """Compute the score and the attention of given targets."""
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.config import DecodingConfig
+from regard.config.settings import override
 from regard.decoding.hypothesis import Hypothesis, score_of
 from regard.decoding.search import DEFAULT_DECODING, check_request
 from regard.decoding.trace import source_sizes
@@ -41,7 +41,7 @@ def force(
     A row of `target_in` is the start symbol, words and padding; a row of `target_out` is words, the end symbol and padding. The
     other arguments are those of `beam_search`; of the settings, only the length penalty and the length reward have an effect.
     """
-    decoding = replace(decoding, **settings)
+    decoding = override(decoding, settings, "force")
     check_request(model, decoding, 1, record, reweight)
     lengths: list[int] = (target_out != PAD).sum(1).tolist()
     if not all(lengths):

@@ -6,7 +6,7 @@ of samples.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard.config import DecodingConfig
 from regard.config.language import SamplingSettings
+from regard.config.settings import override
 from regard.decoding.guidance import Guidance
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.restrictions import check_ranges, restricts_words, word_costs
@@ -94,7 +95,7 @@ def sample(
     Reference:
         Fan et al. 2018 (top-k), section 5; Holtzman et al. 2020 (top-p), eq. 2–3.
     """
-    decoding = replace(decoding, **settings)
+    decoding = override(decoding, settings, "sample")
     check_request(model, decoding, 1, record, reweight)
     if guidance is not None and guidance.constrains:
         raise RequestError("sampling does not support phrases that targets must contain: leave them out, or use a beam search")

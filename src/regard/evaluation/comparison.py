@@ -58,7 +58,7 @@ class Comparison:
         sure = [score for score in self.scores if score.p < CERTAIN and score.first != score.second]
         shown = ", ".join(f"{score.difference:+.2f} {score.name}, {describe_p(score.p)}" for score in self.scores)
         if not sure:
-            return f"These {self.examples:,} {self.noun}s show no significant difference ({shown})."
+            return f"There is no significant difference on {counted(self.examples, self.noun)} ({shown})."
         if len({score.difference > 0 for score in sure}) > 1:
             return f"Each model is significantly better by one score and worse by another ({shown})."
         scores = "" if len(sure) == len(self.scores) else f", by {sure[0].name} alone,"

@@ -1,5 +1,6 @@
 """The endpoints that need a model: one for each name of an operation."""
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -15,7 +16,7 @@ from regard.serve.limits import Limits
 from regard.serve.models import Models, Served
 from regard.serve.request_models import Body, Endpoint
 from regard.serve.responses import submit_stream, wait
-from regard.task import AttentionOperation, Text, TextOperation, find_task
+from regard.task import Text, TextOperation, find_task
 
 _NUMBERS = 1 << 62
 
@@ -59,12 +60,16 @@ def _handler(endpoint: Endpoint, models: Models, limits: Limits) -> Callable[...
         longest = limits.deadline_seconds
         seconds = min(body.timeout or longest, longest)
         batcher = models.batchers[served.name]
+
+        def finish(results: list[Any]) -> dict[str, Any]:
+            unknown = [served.predictor.unknown_words([text.text]) for text in texts]
+            return {"model": served.name, kind.answers: results, "unknown_words": unknown}
+
         if streams:
-            finish = lambda results: {"model": served.name, kind.answers: results}  # noqa: E731
             lines = submit_stream(batcher, operation, texts, seconds, finish)
             return StreamingResponse(lines, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
         results = await wait(batcher, operation, texts, seconds, lambda: _gone(request))
-        return JSONResponse({"model": served.name, kind.answers: results})
+        return JSONResponse(await asyncio.to_thread(finish, results))
 
     answer.__annotations__["body"] = endpoint.body  # FastAPI checks the body with this class
     return answer
@@ -73,11 +78,10 @@ def _handler(endpoint: Endpoint, models: Models, limits: Limits) -> Callable[...
 def _texts(kind: type[TextOperation], given: dict[str, Any], endpoint: Endpoint) -> list[Text]:
     """Take the texts out of the fields of a body, each with the values that belong to it alone."""
     texts: Sequence[str] = given.pop(endpoint.first.inputs)
-    if not issubclass(kind, AttentionOperation):
-        try:
-            kind.require_text(texts)
-        except RequestError as error:
-            raise ServiceError(422, "invalid_request", str(error)) from error
+    try:
+        kind.require_text(texts)
+    except RequestError as error:
+        raise ServiceError(422, "invalid_request", str(error)) from error
     lists: dict[str, Sequence[str]] = {}
     for option, name in kind.per_text.items():
         if name in given:

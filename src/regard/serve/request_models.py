@@ -78,6 +78,7 @@ def _schemas(name: str, kinds: Sequence[type[TextOperation]], limits: Mapping[st
     results: dict[str, Any] = {
         "model": model,
         first.answers: (list[first.answer], Field(description="A result for each text.")),
+        "unknown_words": (list[list[str]], Field(description="The words of each text that are not in the vocabulary.")),
     }
     return body, create_model(f"{title}Answer", **results)
 

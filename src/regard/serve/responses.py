@@ -73,7 +73,7 @@ def submit_stream(
                     yield _event({"prompt": place, "sample": sample, "text": new})
             if is_late():
                 raise _late(seconds)
-            yield _event({"done": True, **finish(list(results.result()))})
+            yield _event({"done": True, **await asyncio.to_thread(finish, list(results.result()))})
         except ServiceError as error:
             yield _event(error.to_dict())
         except Exception as error:

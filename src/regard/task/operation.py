@@ -155,6 +155,8 @@ class TextOperation(Operation):
     """Description of the command."""
     text: ClassVar[str] = "text"
     """Noun for an input."""
+    verb: ClassVar[str] = ""
+    """What is done with an input, for messages; empty for the name."""
     inputs: ClassVar[str] = "texts"
     """Field of a request that has the inputs."""
     answers: ClassVar[str] = "results"
@@ -203,7 +205,7 @@ class TextOperation(Operation):
     def require_text(cls, texts: Sequence[str]) -> None:
         """Raise a `RequestError` if all texts are empty and the operation needs one."""
         if cls.reads_stdin and not any(text.strip() for text in texts):
-            raise RequestError(f"{cls.name}: the {cls.text} is empty, so there is nothing to {cls.name}")
+            raise RequestError(f"{cls.name}: the {cls.text} is empty, so there is nothing to {cls.verb or cls.name}")
 
     def plain(self, result: Any, units: str = "auto") -> Any:
         """Return a result as data for JSON, or a list of several results; `units` are those of `AttentionRecord.in_units`."""
@@ -212,6 +214,9 @@ class TextOperation(Operation):
     def render(self, result: Any, number: int) -> str:
         """Return a result as the command prints it; `number` is that of the text, from 1."""
         return str(result)
+
+    def check_cells(self) -> None:
+        """Raise a `RequestError` if the options ask for results that do not fit into the cells of a row."""
 
     def cells(self, result: Any) -> Sequence[Any]:
         """Return the values of `columns` for a result."""
@@ -261,6 +266,7 @@ class AttentionOperation(TextOperation):
     """Attention sites, such as `cross`; empty for the main ones."""
 
     name: ClassVar[str] = "attention"
+    verb: ClassVar[str] = "look at"
     answers: ClassVar[str] = "records"
     answer: ClassVar[Any] = dict[str, Any] | None
     longest: ClassVar[str] = "attention_characters"

@@ -1,9 +1,8 @@
 """Functions that predictors share: they check arguments, group lines, build batches, and show the progress."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,9 +11,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.config.fields import facts_of
-from regard.config.settings import Settings
 from regard.decoding import Hypothesis, force
-from regard.errors import ArgumentError, RequestError, nearest
+from regard.errors import RequestError
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
 from regard.stopping import check_wanted
@@ -23,23 +21,7 @@ from regard.text.batching import length_batches
 from regard.text.opening import CHUNK_CHARACTERS, LONGEST_LINE
 from regard.text.symbols import PAD
 
-SettingsT = TypeVar("SettingsT", bound=Settings)
 MethodT = TypeVar("MethodT", bound=Callable[..., Any])
-
-
-def override(settings: SettingsT, given: Mapping[str, Any], caller: str) -> SettingsT:
-    """Return settings with the values that are given as arguments of the method `caller`; None leaves a setting as it is."""
-    facts = facts_of(type(settings))
-    changes = {}
-    for name, value in given.items():
-        if name not in facts:
-            raise ArgumentError(f"{caller} got an unexpected argument {name!r}{nearest(name, facts)}")
-        if value is not None:
-            try:  # NumPy's numbers become Python's, which the types of the fields accept
-                changes[name] = facts[name].parse(value.item() if isinstance(value, np.generic) else value)
-            except ValueError as error:
-                raise RequestError(f"{name} is {error}") from error
-    return replace(settings, **changes)  # type: ignore[type-var]
 
 
 def with_settings(cls: type, *, without: Collection[str] = ()) -> Callable[[MethodT], MethodT]:

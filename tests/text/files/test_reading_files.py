@@ -252,7 +252,7 @@ def test_json_objects_around_the_rows(tmp_path, content, message, indent):
     for read in (pairs, labelled):
         with pytest.raises(DataError) as caught:
             read(path)
-        expected = message if indent is None else "To write objects that take several lines as one line each: jq -c . x.json"
+        expected = message if indent is None else "To write each object on one line: jq -c . x.json"
         assert expected in str(caught.value)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.config import DecodingConfig, GenerationConfig
 from regard.config.fields import facts_of
 from regard.config.language import SamplingSettings
+from regard.config.settings import override
 from regard.decoding import Guidance, Hypothesis, Sampling, greedy, sample
 from regard.decoding.search import MOST_STEPS
 from regard.errors import RequestError
@@ -27,7 +28,6 @@ from regard.tasks.requests import (
     check_texts,
     counting_bar,
     force_rows,
-    override,
     reweight_by_site,
     with_settings,
 )

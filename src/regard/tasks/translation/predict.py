@@ -13,6 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from regard.config import DecodingConfig
+from regard.config.settings import override
 from regard.decoding import Hypothesis, Sampling, beam_search, sample
 from regard.errors import RequestError
 from regard.evaluation.words import Evaluation, evaluate_translations
@@ -25,7 +26,6 @@ from regard.tasks.requests import (
     check_same_length,
     check_texts,
     force_rows,
-    override,
     padded_batches,
     reweight_by_site,
     text_blocks,

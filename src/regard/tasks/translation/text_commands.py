@@ -157,10 +157,13 @@ For each sentence, one line is printed, in order."""
             plain |= {"source_words": record.source_words, "target_words": record.target_words, "alignment": record.pharaoh()}
         return plain
 
-    def cells(self, result: Translation) -> tuple[str]:
-        """Return the translation."""
+    def check_cells(self) -> None:
+        """Raise a `RequestError` if several translations of each text are wanted."""
         if self._lists:
             raise RequestError("translate: a row of a table has one translation; leave out n-best and sample, or add --json")
+
+    def cells(self, result: Translation) -> tuple[str]:
+        """Return the translation."""
         return (result.text,)
 
     def text_columns(self, config: Any) -> Any:

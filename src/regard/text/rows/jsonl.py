@@ -1,6 +1,7 @@
 """JSON files with one object per line, or with all objects in one array."""
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def _parse(line: str, path: Path, number: int, rules: ColumnRules) -> Object:
     except ValueError as error:
         advice = "" if is_unicode(line) and "\0" not in line else advise_encoding(path)
         if line.strip() == "{":
-            advice = f"To write objects that take several lines as one line each: jq -c . {path.name} > lines.jsonl"
+            advice = advise_conversion(line, path)
         message = f"{path}, line {number}: is not JSON ({error}), expected one object per line: {line.strip()[:60]!r}"
         raise DataError(f"{message}. {advice}" if advice else message) from error
     except RecursionError as error:
@@ -71,6 +72,12 @@ def _parse(line: str, path: Path, number: int, rules: ColumnRules) -> Object:
     if not isinstance(row, dict):
         raise DataError(f"{path}, line {number}: is {_TYPES[type(row)]}, expected an object with {rules.what} on each line")
     return row
+
+
+def advise_conversion(line: str, path: Path) -> str:
+    """Return how to convert JSON that begins with this line, an array or an object of several lines, to one object per line."""
+    whole = "." if line.lstrip()[:1] != "[" else "'.[]'"
+    return f"To write each object on one line: jq -c {whole} {shlex.quote(path.name)} > lines.jsonl"
 
 
 def _array_objects(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[tuple[list[Object], Sequence[int]]]:
@@ -81,8 +88,8 @@ def _array_objects(path: Path, rules: ColumnRules, report: ReadingReport) -> Ite
             size += len(part)
     if size > LARGEST_ARRAY:
         raise DataError(
-            f"{path}: is a JSON array of more than {LARGEST_ARRAY:,} bytes, expected one object per line; convert it "
-            f"with `jq -c '.[]' {path.name} > lines.jsonl`"
+            f"{path}: is a JSON array of more than {LARGEST_ARRAY:,} bytes, expected one object per line. "
+            f"{advise_conversion('[', path)}"
         )
     try:
         rows = json.loads(b"".join(parts).decode("utf-8", "surrogateescape"))

@@ -39,7 +39,7 @@ function wordStyle(element) {
   return { fill: style.color, "font-weight": style.fontWeight, "text-decoration": line + kind };
 }
 
-/** Draw the weights as a matrix of squares, with its words, in the colours of the page's table. */
+/** Draw the weights as a matrix of squares with percentages, and its words, in the colours of the page's table. */
 function drawMatrix({ source, output, matrix }, table, font) {
   const fillOf = colourReader();
   const left = Math.max(...output.map((word) => widthOf(word.text, font.css)), 0) + 10;
@@ -51,10 +51,11 @@ function drawMatrix({ source, output, matrix }, table, font) {
     const [name, ...cells] = lines[down].children, middle = top + (down + 0.5) * CELL;
     return s("g", { opacity: getComputedStyle(lines[down]).opacity },
       text({ x: left - 8, y: middle, dy: "0.3em", "text-anchor": "end" }, word.text, name),
-      cells.map((cell, across) => matrix[down][across] === null ? null : s("rect", {
-        x: left + across * CELL, y: top + down * CELL, width: CELL - 2, height: CELL - 2, rx: 3,
-        ...fillOf(getComputedStyle(cell).backgroundColor),
-      })));
+      cells.map((cell, across) => matrix[down][across] === null ? null : [s("rect", {
+          x: left + across * CELL, y: top + down * CELL, width: CELL - 2, height: CELL - 2, rx: 3,
+          ...fillOf(getComputedStyle(cell).backgroundColor),
+        }),
+        text({ x: left + (across + 0.5) * CELL - 1, y: middle - 1, dy: "0.35em", "text-anchor": "middle", "font-size": "12px" }, cell.textContent, cell)]));
   });
   const columns = source.map((word, across) =>
     text({ transform: `translate(${left + (across + 0.5) * CELL},${top - 8}) rotate(-90)`, dy: "0.3em" }, word.text, heads[across]));
