@@ -111,6 +111,17 @@ def out_of_memory(error: BaseException) -> bool:
     return error.__context__ is not None and out_of_memory(error.__context__)
 
 
+def missing_operation(error: BaseException) -> str:
+    """Describe what to do if Apple's GPUs lack an operation, which PyTorch's error names; empty for other errors."""
+    found = re.search(r"operator '(aten::\S+)' is not currently implemented for the MPS device", str(error))
+    if not found:
+        return ""
+    return (
+        f"{found[1]} does not run on Apple's GPU (device mps); set the environment variable PYTORCH_ENABLE_MPS_FALLBACK=1, so "
+        "that PyTorch computes it on the CPU, or use device cpu"
+    )
+
+
 def install_command(extra: str = "") -> str:
     """Return the command that installs regard from its repository, with an extra if one is named."""
     name = f"regard[{extra}]" if extra else "regard"

@@ -2,6 +2,7 @@
 
 import os
 import random
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +19,8 @@ from regard.processes.cores import count_cores
 from regard.processes.ranks import Ranks
 
 Precision = Literal["float32", "bfloat16", "float16"]
+
+_LEAST_TOKENS = 8192
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,26 @@ def resolve_device(name: str) -> torch.device:
             there = f"{count} CUDA device{'s' * (count != 1)}" if count else "no CUDA device that PyTorch can use"
             raise ConfigError(f"device is '{name}', but there is {there}; use device auto or cpu")
         device = torch.device("cuda", index)
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise ConfigError("device is 'mps', but PyTorch finds no Apple GPU; use device auto or cpu")
     return device
+
+
+def prediction_tokens(device: torch.device, chosen: int = 0) -> int:
+    """Return the maximum number of tokens in a batch without gradients: the chosen number, or, if it is 0, one for the device.
+
+    A GPU gets a token for each MiB of its memory, rounded down to a power of two (65,536 for 80 GB), and others 8,192. What is
+    free does not count, so that the same command gives the same batches.
+    """
+    if chosen or device.type != "cuda":
+        return chosen or _LEAST_TOKENS
+    size = torch.cuda.get_device_properties(device).total_memory >> 20
+    return max(_LEAST_TOKENS, 1 << size.bit_length() - 1)
+
+
+def exact_dtype(device: torch.device) -> torch.dtype:
+    """Return the most exact type of real numbers on a device: float64, or float32 on Apple's GPUs."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def _resolve_precision(precision: Literal["auto"] | Precision, device: torch.device) -> Precision:
@@ -96,6 +118,8 @@ def _resolve_precision(precision: Literal["auto"] | Precision, device: torch.dev
             return "bfloat16"
         # From compute capability 7.0 on (V100, T4), products in float16 are several times faster than in float32.
         return "float16" if torch.cuda.get_device_capability(device) >= (7, 0) else "float32"
+    if device.type == "mps":
+        return "float32"
     # Without AMX or AVX-512 BF16, products in bfloat16 are emulated and slower than in float32. Intel processors that have
     # AVX-512 BF16 but no AMX, as in some virtual machines, are also slower with bfloat16 (1.45 times in training); AMD's are
     # faster.
@@ -154,6 +178,7 @@ def prepared(machine: Machine, *, deterministic: bool = True) -> Iterator[None]:
         if devices:
             torch.cuda.set_device(machine.device)
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # needed for reproducible results of cuBLAS and cuDNN
+            deterministic = deterministic and are_products_deterministic(machine.device)
             torch.use_deterministic_algorithms(deterministic, warn_only=True)
             deterministic_memory.fill_uninitialized_memory = False
         try:
@@ -164,6 +189,30 @@ def prepared(machine: Machine, *, deterministic: bool = True) -> Iterator[None]:
             deterministic_memory.fill_uninitialized_memory = fill
             random.setstate(python_state)
             np.random.set_state(numpy_state)
+
+
+def are_products_deterministic(device: torch.device) -> bool:
+    """Return whether PyTorch allows products in its deterministic mode; if not, warn once.
+
+    It reads CUBLAS_WORKSPACE_CONFIG at the first product of a process, which may have run before, as in a notebook.
+    """
+    before = torch.get_deterministic_debug_mode()
+    torch.use_deterministic_algorithms(True)
+    try:
+        torch.mm(*torch.ones(2, 1, 1, device=device))
+    except RuntimeError as error:
+        if "CUBLAS_WORKSPACE_CONFIG" not in str(error):
+            raise
+        warnings.warn(
+            "this process computed on the GPU before regard could make products deterministic, so the same run may end with "
+            "slightly different weights. To avoid this, restart the notebook with os.environ['CUBLAS_WORKSPACE_CONFIG'] = "
+            "':4096:8' in its first cell, or set training.deterministic to false",
+            stacklevel=3,
+        )
+        return False
+    finally:
+        _set_determinism(before)
+    return True
 
 
 @contextmanager
@@ -200,5 +249,7 @@ def seed_step(seed: int, step: int, rank: int = 0) -> None:
     torch.default_generator.manual_seed(mixed)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(mixed)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(mixed)
     random.seed(mixed)
     np.random.seed(mixed % 2**32)

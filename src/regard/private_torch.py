@@ -20,6 +20,12 @@ def is_transformed() -> bool:
     return True if active is None else bool(active())
 
 
+def forget_compiled(module: nn.Module) -> None:
+    """Undo `module.compile()`."""
+    if hasattr(module, "_compiled_call_impl"):
+        module._compiled_call_impl = None
+
+
 def can_pack(dtype: torch.dtype = torch.float32) -> bool:
     """Return whether `pack_weight` and `packed_linear` use oneDNN's layout on this machine for weights of this dtype."""
     ops = torch.ops.mkldnn

@@ -187,3 +187,17 @@ def test_wrong_shape_names_the_argument(unchecked) -> None:
     features, weight, bias, target = inputs()
     with pytest.raises(ShapeError, match=r"target has shape \(22\), expected \(M\) = \(23\)"):
         linear_cross_entropy(features, weight, bias, target[1:])
+
+
+def test_half_precision_on_other_devices_equals_that_of_a_cpu(monkeypatch, request) -> None:
+    def found():
+        features, weight, _, target = inputs(torch.float32)
+        with torch.autocast("cpu", torch.bfloat16):
+            loss, nll = linear_cross_entropy(features, weight, None, target, label_smoothing=0.1)
+        loss.backward()
+        return loss.detach(), nll, features.grad, weight.grad
+
+    plain = found()
+    request.getfixturevalue("other_device")
+    for one, other in zip(found(), plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=0.01, atol=0.01)

@@ -12,7 +12,7 @@ from regard.config import TransformerConfig
 from regard.errors import ConfigError
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.positions import LearnedPositions, NoPositions, SinusoidalPositions
-from regard.layers.transformer import EncoderLayer, TransformerEncoder
+from regard.layers.transformer import DecoderLayer, EncoderLayer, TransformerEncoder, running_layers
 from regard.models.transformer.build import build_decoder, build_encoder
 from regard.reweight import Sites
 
@@ -197,3 +197,47 @@ def test_layers_that_share_a_mask_equal_layers_that_resolve_it(order, length):
         decoder.layers[1].cross_attention.register_forward_hook(lambda *arguments: None)
     torch.testing.assert_close(found[0][:3], found[1][:3])
     assert all(gradient.isfinite().all() for gradient in found[0][3])
+
+
+def trained_once(config, **running):
+    """Output and gradients of an encoder and a decoder with dropout, from the same random numbers."""
+    torch.manual_seed(0)
+    encoder = build_encoder(config, num_layers=2, decoder_layers=4).double().train()
+    decoder = build_decoder(config).double().train()
+    model, (x, mask) = torch.nn.ModuleList([encoder, decoder]), inputs()
+    with running_layers(model, **running):
+        torch.manual_seed(1)
+        out = decoder(x, decoder.prepare(encoder(x, mask), mask))
+        out.square().sum().backward()
+    return model, [out.detach(), *(parameter.grad for parameter in model.parameters())]
+
+
+def test_layers_that_are_computed_again_give_the_same_bits():
+    config = replace(CONFIG, layer_dropout=0.3, attention_dropout=0.0)
+    _, kept = trained_once(config, compiled=False, recomputed=False)
+    calls = []
+    handle = torch.nn.modules.module.register_module_forward_hook(
+        lambda module, given, out: calls.append(module) if isinstance(module, EncoderLayer | DecoderLayer) else None
+    )
+    model, again = trained_once(config, compiled=False, recomputed=True)
+    handle.remove()
+    assert len(calls) >= 12  # each of the six layers twice
+    assert all(torch.equal(one, other) for one, other in zip(kept, again, strict=True))
+    assert not any(layer.recomputed for stack in model for layer in stack.layers)
+
+
+@pytest.mark.compile
+@pytest.mark.slow
+def test_compiled_layers_agree():
+    _, plain = trained_once(CONFIG, compiled=False, recomputed=False)
+    model, compiled = trained_once(CONFIG, compiled=True, recomputed=False)
+    torch.testing.assert_close(compiled, plain)
+    assert all(layer._compiled_call_impl is None for stack in model for layer in stack.layers)
+
+
+def test_a_model_without_layers_can_neither_compile_nor_recompute_them():
+    with (
+        pytest.raises(ConfigError, match="are for layers of Transformers, and Linear has none"),
+        running_layers(torch.nn.Linear(2, 2), compiled=True, recomputed=False),
+    ):
+        pass

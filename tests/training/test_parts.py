@@ -11,8 +11,8 @@ from tiny import TinyTranslator
 from torch import nn
 
 from regard.config import TrainingConfig
-from regard.errors import ConfigError
-from regard.machine import Machine, resolve_machine, seed_step
+from regard.errors import ConfigError, missing_operation
+from regard.machine import Machine, are_products_deterministic, exact_dtype, prediction_tokens, resolve_machine, seed_step
 from regard.tasks.objective import draw_gold, objective
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.train import TranslationScores
@@ -170,6 +170,48 @@ def test_auto_precision_of_a_gpu(bf16, capability, expected, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **options: bf16)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     assert resolve_machine(TranslationConfig(device="cuda")).precision == expected
+
+
+def test_apples_gpu_is_used_only_by_name(monkeypatch):
+    with pytest.raises(ConfigError, match="device is 'mps', but PyTorch finds no Apple GPU"):
+        resolve_machine(TranslationConfig(device="mps"))
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    machine = resolve_machine(TranslationConfig(device="mps"))
+    assert (machine.device.type, machine.precision) == ("mps", "float32")
+    assert resolve_machine(TranslationConfig()).device.type == "cpu"
+    assert exact_dtype(machine.device) == torch.float32
+    with machine.autocast():
+        assert not torch.is_autocast_enabled("mps")
+
+
+def test_operations_that_apples_gpu_lacks_are_named():
+    error = NotImplementedError("The operator 'aten::linalg_qr.out' is not currently implemented for the MPS device. If you …")
+    assert missing_operation(error).startswith(
+        "aten::linalg_qr.out does not run on Apple's GPU (device mps); set the environment"
+    )
+    assert missing_operation(RuntimeError("CUDA out of memory")) == ""
+
+
+@pytest.mark.parametrize(("gigabytes", "expected"), [(80, 65_536), (24, 16_384), (4, 8_192)])
+def test_batches_of_predictions_suit_the_memory_of_a_gpu(gigabytes, expected, monkeypatch):
+    memory = SimpleNamespace(total_memory=int(gigabytes * 0.98 * 2**30))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
+    assert prediction_tokens(torch.device("cuda", 0)) == expected
+    assert prediction_tokens(torch.device("cuda", 0), 100) == 100
+    assert prediction_tokens(torch.device("cpu")) == 8192
+
+
+def test_a_process_that_has_used_the_gpu_is_not_deterministic_and_says_so(monkeypatch):
+    def refuse(*matrices):
+        assert torch.are_deterministic_algorithms_enabled()
+        raise RuntimeError("Deterministic behavior was enabled …, you must set … CUBLAS_WORKSPACE_CONFIG=:4096:8 …")
+
+    assert are_products_deterministic(torch.device("cpu"))
+    monkeypatch.setattr(torch, "mm", refuse)
+    with pytest.warns(UserWarning, match="restart the notebook with os.environ"):
+        assert not are_products_deterministic(torch.device("cpu"))
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def test_perplexity_never_overflows():

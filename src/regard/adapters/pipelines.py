@@ -108,7 +108,7 @@ def pipeline(task: str, model: Any, *, device: str = "auto") -> Pipeline:
     Args:
         task: `translation` (or `translation_en_to_de`), `text-classification` (or `sentiment-analysis`), or `text-generation`.
         model: A trained model's folder, `hf://user/name`, or a loaded model.
-        device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`; ignored for a loaded model.
+        device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:N`, or `mps` (untested); ignored for a loaded model.
 
     Raises:
         BundleError: If the folder is not a trained model, or the hub has no such model.

@@ -41,7 +41,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         learning_rate: Learning rate; None for the preset's value, or one chosen from the data if it has no value.
         settings: Further settings by dotted names, such as `{"model.hidden_size": 64}`. They override the other arguments.
         random_state: Seed of the run, a whole number.
-        device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
+        device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:N`, or `mps` (untested).
 
     Attributes:
         classes_: The labels, sorted.

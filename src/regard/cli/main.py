@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 
-from regard.errors import RegardError, RequestError, missing_package, nearest, one_line, out_of_memory, shortened
+from regard.errors import (
+    RegardError,
+    RequestError,
+    missing_operation,
+    missing_package,
+    nearest,
+    one_line,
+    out_of_memory,
+    shortened,
+)
 from regard.processes.cores import wait_passively
 from regard.processes.ranks import own_name
 from regard.terminal import discard_output, open_closed_streams, printable_warnings, replace_unwritable, show
@@ -107,9 +116,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UnicodeEncodeError as error:
         return _fail(own_name() + f"'{one_line(error.object):.200}' is not UTF-8; rename the file or folder")
     except BaseException as error:  # a panic of the tokenizers library is not a subclass of Exception
-        if not out_of_memory(error):
+        message = missing_operation(error) or (_OUT_OF_MEMORY if out_of_memory(error) else "")
+        if not message:
             raise
-        return _fail(own_name() + _OUT_OF_MEMORY)
+        return _fail(own_name() + message)
     finally:
         for file in (sys.stdout, sys.stderr):
             try:

@@ -106,7 +106,7 @@ def at_least(low: int) -> Callable[[str], int]:
 
 def add_machine_options(parser: argparse.ArgumentParser, *, threads: str = "all cores that this process may use") -> None:
     """Add `--device` and `--threads`; `threads` is the default number of threads in words, for the help text."""
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, or cuda:N (default: auto)")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N, or mps (default: auto)")
     parser.add_argument("--threads", type=at_least(0), default=0, metavar="N", help=f"CPU threads (default: {threads})")
 
 

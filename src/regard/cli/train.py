@@ -195,7 +195,7 @@ def _parser(task: str) -> Parser:
     shown = [
         ("data.train", about.data),
         ("out", "folder of the run (default: runs/ and the names of data and preset)"),
-        ("device", "auto, cpu, cuda, or cuda:N (default: auto)"),
+        ("device", "auto, cpu, cuda, cuda:N, or mps (default: auto)"),
         ("threads", "CPU threads (default: all cores that this process may use, at most OMP_NUM_THREADS)"),
         ("any.setting", "any of the settings that --help-all lists"),
     ]

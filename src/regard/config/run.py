@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import yaml
 from annotated_types import Ge, Le
 
-from regard.config.fields import Natural, Role
+from regard.config.fields import Natural, Role, settings_with
 from regard.config.settings import DataSettings, ModelSettings, Settings, changed_settings
 from regard.config.training import TrainingConfig
 
-DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?|mps")
+DEVICES = "auto, cpu, cuda, cuda:N, or mps"
 
 
 class RunConfig(Settings):
@@ -37,7 +38,9 @@ class RunConfig(Settings):
     seed: Annotated[int, Ge(0), Le(2**32 - 1)] = 1
     """Seed of all random choices: held-out examples, order of batches, initial weights, dropout and others."""
     device: Annotated[str, Role.ADJUSTABLE] = "auto"
-    """`auto`, `cpu`, `cuda`, or `cuda:N`."""
+    """`auto`, `cpu`, `cuda`, `cuda:N`, or `mps` for Apple's GPU (untested). `auto` is an NVIDIA GPU if there is one, or
+    the CPU.
+    """
     threads: Annotated[Natural, Role.ADJUSTABLE] = 0
     """Number of CPU threads; 0 for all cores that the process may use, at most `OMP_NUM_THREADS` if it is set."""
     chosen: Annotated[tuple[str, ...], Role.DERIVED] = ()
@@ -55,6 +58,13 @@ class RunConfig(Settings):
         The class of a task overrides this method and adds conflicts between settings of the task.
         """
         if not DEVICE.fullmatch(self.device):
-            yield "device", f"device is '{self.device}', expected auto, cpu, cuda, or cuda:N"
+            yield "device", f"device is '{self.device}', expected {DEVICES}"
+        kinds = [kind for name, kind in settings_with(Role.VOCABULARY, self).items() if name.endswith(".kind")]
+        if self.training.bpe_dropout and "bpe" not in kinds:
+            yield (
+                "training.bpe_dropout",
+                f"training.bpe_dropout is {self.training.bpe_dropout:g}, which needs a tokenizer of kind bpe; this run has "
+                f"{', '.join(kinds) or 'none'}: set training.bpe_dropout to 0, or the kind to bpe",
+            )
         yield from self.training.conflicts()
         yield from self.data.conflicts()

@@ -77,6 +77,29 @@ class TeacherForcingConfig(Settings):
     """Shape of the curve along which the probability changes from `start` to `end`."""
 
 
+class NoConsistencyConfig(Settings, kind="none"):
+    """One pass over each batch."""
+
+
+class RDropConfig(Settings, kind="r_drop"):
+    """R-Drop: two passes over each batch with different dropout learn to predict the same (Liang et al. 2021)."""
+
+    weight: NotNegative = 5.0
+    """Weight α of the divergence of the two passes, as in eq. 4 of the paper, whose loss is twice this one."""
+
+
+class SimCutConfig(Settings, kind="sim_cut"):
+    """SimCut: a second pass, in which some tokens are hidden, learns to predict the same as the first (Gao et al. 2022)."""
+
+    weight: NotNegative = 3.0
+    """Weight α of the divergence of the two passes, as in eq. 3 of the paper."""
+    cut: BelowOne = 0.05
+    """Probability that a token is hidden: zeros replace its embedding."""
+
+
+ConsistencyConfig = NoConsistencyConfig | RDropConfig | SimCutConfig
+
+
 class TrainingConfig(Settings):
     """Settings of training for all tasks: length, batches, optimizer and checkpoints."""
 
@@ -118,6 +141,14 @@ class TrainingConfig(Settings):
     """
     label_smoothing: Annotated[BelowOne, Role.ADJUSTABLE] = 0.0
     """Share of the target probability that the loss distributes evenly over all words or labels; 0 for none."""
+    consistency: Annotated[ConsistencyConfig, Role.ADJUSTABLE] = field(default_factory=NoConsistencyConfig)
+    """Whether the model reads each batch twice and learns to predict the same both times, against overfitting on little data:
+    `none`, `r_drop` or `sim_cut`. An update takes twice as long.
+    """
+    bpe_dropout: Annotated[BelowOne, Role.ADJUSTABLE] = 0.0
+    """Probability with which a merge of subwords is left out, so that a text is split in other ways in each epoch (Provilkov et
+    al. 2020); 0 for none. It needs a tokenizer of kind `bpe`. Losses are divided by the number of usual tokens.
+    """
     precision: Annotated[Literal["auto", "float32", "bfloat16", "float16"], Role.ADJUSTABLE] = "auto"
     """Number format of the forward pass; `auto` chooses bfloat16 where it is fast, float16 (with a scaled loss) on other GPUs
     from compute capability 7.0 on, else float32.
@@ -126,6 +157,14 @@ class TrainingConfig(Settings):
     """Whether to record the operations of an update on a GPU once for each shape of a batch, and then replay them, so that the
     GPU waits less for the CPU. It has an effect only for regard's own translators and language models, if they train in one
     process, always read gold words, and have no loss on attention weights (`data.alignments`, `coverage`).
+    """
+    compile_layers: Annotated[bool, Role.ADJUSTABLE] = False
+    """Whether to compile the layers of a Transformer for training (`torch.compile`), which takes a minute or more at the start
+    and needs a C++ compiler. It pays for large models on a GPU.
+    """
+    recompute_layers: Annotated[bool, Role.ADJUSTABLE] = False
+    """Whether to keep only the input of each layer of a Transformer, and to compute the layer again for its gradient: less
+    memory, a third more computation, and no CUDA graphs (Chen et al. 2016, activation checkpointing).
     """
     deterministic: Annotated[bool, Role.ADJUSTABLE] = True
     """Whether a GPU uses deterministic operations where PyTorch has them, so that a resumed run ends with the same bits. The
@@ -220,8 +259,10 @@ class DecodingConfig(Settings):
     """
     replace_unknown: bool = False
     """Whether to replace an unknown symbol with the source word that gets the most attention (Luong et al. 2015b)."""
-    batch_tokens: Annotated[int, Ge(1), Le(1 << 20)] = 8192
-    """Maximum of (source tokens of a batch, including padding) × (beam size); a longer sentence forms a batch of its own."""
+    batch_tokens: Annotated[int, Ge(0), Le(1 << 20)] = 0
+    """Maximum of (source tokens of a batch, including padding) × (beam size); a longer sentence forms a batch of its own. 0 for
+    8,192, or as many as a GPU has MiB of memory, rounded down to a power of two.
+    """
     precision: SearchPrecision = "float32"
     """Number format of matrix products. For many sentences, `bfloat16` is faster on processors with AMX or AVX-512 BF16, and
     `int8` (in the decoder) on CPUs with VNNI. With both, a few words of the translations differ.

@@ -33,6 +33,7 @@ from regard.decoding.search import (
     run_search,
 )
 from regard.errors import RequestError
+from regard.machine import exact_dtype
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import ReweightBySite
 
@@ -117,7 +118,7 @@ def _chance(sampling: Sampling, numbers: Sequence[int], limits: Int[Tensor, " B"
         # The numbers of a sentence depend on its number alone, so batches and parts of a file do not change them.
         generator = np.random.default_rng([sampling.seed, sampling.first + number])
         chance[row, :, :limit] = torch.from_numpy(generator.random((sampling.count, limit)))
-    return chance.to(limits.device)
+    return chance.to(limits.device, exact_dtype(limits.device))
 
 
 class _Drawn(Chooser):
@@ -153,7 +154,7 @@ def _draw(log_probabilities: Float[Tensor, "B N V"], sampling: Sampling, chance:
     words = None
     if sampling.top_k or sampling.top_p < 1:
         probabilities, words = _nucleus(probabilities, sampling)
-    reached = probabilities.cumsum(-1, dtype=torch.float64)
+    reached = probabilities.cumsum(-1, dtype=exact_dtype(probabilities.device))
     place = torch.searchsorted(reached, (chance * reached[..., -1])[..., None], right=True)
     # If rounding moves `chance` beyond the end, take the last word with a positive probability. If all are NaN, take any word:
     # the search then finds that its log probability is NaN or −∞.
@@ -170,6 +171,6 @@ def _nucleus(probabilities: Float[Tensor, "B N V"], sampling: Sampling) -> tuple
         found, words = probabilities.sort(dim=-1, descending=True, stable=True)
     if sampling.top_p < 1:
         found = found / found.sum(-1, keepdim=True) if sampling.top_k else found
-        reached = found.cumsum(-1, dtype=torch.float64)
+        reached = found.cumsum(-1, dtype=exact_dtype(found.device))
         found = found.masked_fill(reached - found >= sampling.top_p, 0)
     return found, words

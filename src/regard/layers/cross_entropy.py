@@ -117,7 +117,17 @@ def plain_linear_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Compute the result of `linear_cross_entropy` with all logits at once; without a weight, `features` are the logits."""
     logits = features if weight is None else functional.linear(features, weight, bias)
-    log_probability = functional.log_softmax(logits, dim=-1)
+    return plain_cross_entropy(functional.log_softmax(logits, dim=-1), target, label_smoothing, soft, ignore_index)
+
+
+def plain_cross_entropy(
+    log_probability: Float[Tensor, "M V"],
+    target: Int[Tensor, " M"],
+    label_smoothing: float = 0.0,
+    soft: SoftTargets | None = None,
+    ignore_index: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Compute the result of `linear_cross_entropy` from the logarithms of the words' probabilities."""
     nll = -log_probability.gather(1, target[:, None])[:, 0]
     loss = (1 - label_smoothing) * nll - label_smoothing * log_probability.mean(dim=-1)
     if soft is not None:
@@ -213,8 +223,11 @@ class _ChunkedPass:
                 place = None if buffer is None else buffer[start - begin : part.stop - begin]
                 softmax, counts = self._losses(part, place, label_smoothing, ignore_index)
                 if place is not None:
-                    self._gradient_of_logits(softmax, part, counts, label_smoothing)
-                    if softmax is not place:
+                    apart = not self.on_cpu and softmax is not place and d_bias is None
+                    self._gradient_of_logits(softmax, part, None if apart else counts, label_smoothing)
+                    if apart:  # a GPU sets rows to zero while it copies them
+                        torch.mul(softmax, counts[:, None], out=place)
+                    elif softmax is not place:
                         place.copy_(softmax)
                     if d_bias is not None:
                         d_bias += softmax[:, : self.words].sum(dim=0)
@@ -238,16 +251,19 @@ class _ChunkedPass:
         logits = functional.linear(self.features[part], self.weight, self.bias)
         if len(self.weight) > self.words:
             logits[:, self.words :] = -torch.inf
-        fits = place is not None and place.dtype == self.exact
-        softmax = torch.softmax(logits, -1, self.exact, out=place) if fits else logits.softmax(-1, self.exact)
+        out = place if place is not None and place.dtype == self.exact else None
         gold = logits.gather(1, target[:, None])[:, 0].to(self.exact)
-        probability = softmax.gather(1, target[:, None])[:, 0] if self.on_cpu else None
-        # On a CPU, one logarithm for each row takes less time than a sum over all words. It needs a probability that is neither
-        # NaN nor too small for full precision, which a GPU would have to be asked for.
-        if probability is not None and bool((probability >= SMALLEST).all()):
-            nll = -probability.log()
-        else:
-            nll = logits.to(self.exact).logsumexp(-1) - gold
+        if self.on_cpu:
+            softmax = torch.softmax(logits, -1, self.exact, out=out)
+            # One logarithm for each row takes less time than a sum over all words. It needs a probability that is neither NaN
+            # nor too small for full precision, which a GPU would have to be asked for.
+            probability = softmax.gather(1, target[:, None])[:, 0]
+            certain = bool((probability >= SMALLEST).all())
+            nll = -probability.log() if certain else logits.to(self.exact).logsumexp(-1) - gold
+        else:  # two passes over all words instead of four
+            softmax = torch.log_softmax(logits, -1, self.exact, out=out)
+            nll = -softmax.gather(1, target[:, None])[:, 0]
+            softmax.exp_()
         loss = nll
         if label_smoothing:
             loss = torch.add(nll, gold - self.mean_logits[part], alpha=label_smoothing)
@@ -260,8 +276,8 @@ class _ChunkedPass:
         self.sums = (total, total_nll) if self.sums is None else (self.sums[0] + total, self.sums[1] + total_nll)
         return softmax, counts
 
-    def _gradient_of_logits(self, softmax: Tensor, part: slice, counts: Tensor, label_smoothing: float) -> None:
-        """Subtract the target from the softmax in place, and set rows to zero that do not count.
+    def _gradient_of_logits(self, softmax: Tensor, part: slice, counts: Tensor | None, label_smoothing: float) -> None:
+        """Subtract the target from the softmax in place, and set rows to zero that do not count (None: all do).
 
         With the letters of the module, the target is (1 − λ)·((1 − ε)·onehot(y) + ε/V) + λ·p.
         """
@@ -272,7 +288,7 @@ class _ChunkedPass:
         softmax.scatter_add_(1, target[:, None], softmax.new_full((len(target), 1), gold_share * (label_smoothing - 1)))
         if self.soft is not None:
             softmax.scatter_add_(1, self.soft.words[part], -self.soft.weight * self.soft.probabilities[part])
-        if not self.on_cpu or not bool(counts.all()):
+        if counts is not None and (not self.on_cpu or not bool(counts.all())):
             softmax *= counts[:, None]
 
 

@@ -30,6 +30,7 @@ from regard.attention.capabilities import is_plain
 from regard.attention.scores.additive import Additive, WeightNormAdditive
 from regard.attention.scores.concat import Concat, SumConcat
 from regard.attention.scores.products import Dot, General, ScaledDot
+from regard.machine import exact_dtype
 
 # Largest |k| for which e^{2k} is used. Then |q| can be limited to `QUERY_LIMIT` without any effect: beyond that limit, |q + k|
 # is at least 10, where tanh is exactly ±1 in float32.
@@ -62,7 +63,8 @@ def find_loop_score(attention: Attention, device: torch.device) -> LoopScore | N
     if not scored.is_softmax():
         return None
     if kind in (Dot, ScaledDot):
-        return LoopScore(scored.scale * torch.eye(attention.query_size, dtype=torch.float64, device=device), None)
+        unit = torch.eye(attention.query_size, dtype=exact_dtype(device), device=device)
+        return LoopScore(scored.scale * unit, None)
     linear = scored.query_projection if kind in (Additive, WeightNormAdditive) else scored.projection
     if not is_plain(linear):
         return None

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from regard.attention.arguments import check_size
 from regard.errors import ConfigError
+from regard.machine import exact_dtype
 
 
 class SinusoidalPositions(nn.Module):
@@ -34,9 +35,10 @@ class SinusoidalPositions(nn.Module):
 
 
 def sinusoids(length: int, size: int, *, start: int = 0, device: torch.device | None = None) -> Float[Tensor, "T D"]:
-    """Return the vectors p_t of `SinusoidalPositions` from t = `start` on, in float64; they are rounded only when used."""
-    position = torch.arange(start, start + length, device=device, dtype=torch.float64)
-    rate = 10_000.0 ** (-torch.arange(0, size, 2, device=device, dtype=torch.float64) / size)
+    """Return the vectors p_t of `SinusoidalPositions` from t = `start` on, in `exact_dtype`; they are rounded when used."""
+    dtype = exact_dtype(torch.device(device or "cpu"))
+    position = torch.arange(start, start + length, device=device, dtype=dtype)
+    rate = 10_000.0 ** (-torch.arange(0, size, 2, device=device, dtype=dtype) / size)
     angle = position[:, None] * rate
     return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)
 

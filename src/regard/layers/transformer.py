@@ -6,12 +6,14 @@ attention weights to return or to replace; the other layers use the fastest code
 Letters: B batch, S source, T target, N hypotheses of a sentence, t words so far, H heads, D width.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from regard.attention.base import Attention, Memory
 from regard.attention.capabilities import Reweight, is_exactly
@@ -23,6 +25,7 @@ from regard.errors import ConfigError
 from regard.layers.cache import DecoderCache, begin_cache
 from regard.layers.recurrent import compute_dtype
 from regard.layers.residual import Residual
+from regard.private_torch import forget_compiled
 from regard.reweight import Sites
 
 
@@ -35,6 +38,9 @@ class EncoderLayer(nn.Module):
         feed_forward: Module that maps features (…,D) to features (…,D).
         feed_forward_residual: Residual connection of the feed-forward part.
     """
+
+    recomputed = False
+    """Whether its gradient computes the layer again from its input; see `running_layers`."""
 
     def __init__(
         self, *, attention: Attention, attention_residual: Residual, feed_forward: nn.Module, feed_forward_residual: Residual
@@ -111,6 +117,9 @@ class DecoderLayer(nn.Module):
         feed_forward_residual: Residual connection of the feed-forward part.
     """
 
+    recomputed = False
+    """As for `EncoderLayer`."""
+
     def __init__(
         self,
         *,
@@ -133,6 +142,28 @@ class DecoderLayer(nn.Module):
         self.self_attention, self.self_residual = self_attention, self_residual
         self.cross_attention, self.cross_residual = cross_attention, cross_residual
         self.feed_forward, self.feed_forward_residual = feed_forward, feed_forward_residual
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], memory: Memory, own: dict[str, Any], across: dict[str, Any]
+    ) -> tuple[Float[Tensor, "B T D"], Tensor | None, Tensor | None]:
+        """Return the output features of this layer, and the weights of both attentions.
+
+        Args:
+            x: Input features of the layer, for a whole target.
+            memory: The source, prepared for this layer.
+            own: Options `need_weights` and `reweight` of the self-attention.
+            across: The same options of the attention to the source.
+        """
+        read = self.self_residual.before(x)
+        out = self.self_attention(read, read, **own)
+        x, weights = self.finish(self.self_residual.after(x, out.context), memory, across)
+        return x, out.weights, weights
+
+    def finish(self, x: Tensor, memory: Memory, across: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
+        """Apply the parts after the self-attention; also return the weights of the attention to the source."""
+        out, _ = self.cross_attention.attend(self.cross_residual.before(x), memory, **across)
+        x = self.cross_residual.after(x, out.context)
+        return self.feed_forward_residual.after(x, self.feed_forward(self.feed_forward_residual.before(x))), out.weights
 
 
 class TransformerEncoder(nn.Module):
@@ -168,7 +199,7 @@ class TransformerEncoder(nn.Module):
             x = zero_masked(x, mask.exists)
         for number, layer in enumerate(self.layers):
             site = f"encoder.{number}"
-            x, weights = layer(x, mask, **sites.options(site))
+            x, weights = run_layer(layer, x, mask, **sites.options(site))
             sites.add(site, weights)
         return x if self.norm is None else self.norm(x)
 
@@ -213,10 +244,13 @@ class TransformerDecoder(nn.Module):
         """
         sites = sites or Sites()
         for number, layer in enumerate(self.layers):
-            read = layer.self_residual.before(x)
-            out = layer.self_attention(read, read, **sites.options(f"decoder.{number}"))
-            sites.add(f"decoder.{number}", out.weights)
-            x = _finish(layer, number, layer.self_residual.after(x, out.context), memories, sites)
+            own, across = sites.options(f"decoder.{number}"), sites.options(f"cross.{number}")
+            if memories:
+                x, weights, crossed = run_layer(layer, x, memories[number], own, across)
+            else:
+                (x, weights), crossed = run_layer(layer, x, **own), None
+            sites.add(f"decoder.{number}", weights)
+            sites.add(f"cross.{number}", crossed)
         return x if self.norm is None else self.norm(x)
 
     def step(
@@ -241,18 +275,45 @@ class TransformerDecoder(nn.Module):
             read = layer.self_residual.before(x)
             context, weights = cache.attend(number, layer.self_attention, read, **sites.options(f"decoder.{number}"))
             sites.add(f"decoder.{number}", weights)
-            x = _finish(layer, number, layer.self_residual.after(x, context), memories, sites)
+            x = layer.self_residual.after(x, context)
+            if memories:
+                x, crossed = layer.finish(x, memories[number], sites.options(f"cross.{number}"))
+                sites.add(f"cross.{number}", crossed)
+            else:
+                x = layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
         return x if self.norm is None else self.norm(x), cache
 
 
-def _finish(layer: DecoderLayer, number: int, x: Tensor, memories: Sequence[Memory], sites: Sites) -> Tensor:
-    """Apply the parts of a layer after self-attention: attention to the source, unless there is none, and feed-forward."""
-    if memories:
-        site = f"cross.{number}"
-        out, _ = layer.cross_attention.attend(layer.cross_residual.before(x), memories[number], **sites.options(site))
-        sites.add(site, out.weights)
-        x = layer.cross_residual.after(x, out.context)
-    return layer.feed_forward_residual.after(x, layer.feed_forward(layer.feed_forward_residual.before(x)))
+def run_layer(layer: Any, *inputs: Any, **options: Any) -> Any:
+    """Call a layer; if it is `recomputed`, keep only its inputs for the backward pass, which calls it again."""
+    if layer.recomputed and torch.is_grad_enabled():
+        return checkpoint(layer, *inputs, use_reentrant=False, **options)
+    return layer(*inputs, **options)
+
+
+@contextmanager
+def running_layers(model: nn.Module, *, compiled: bool, recomputed: bool) -> Iterator[None]:
+    """Compile or recompute the layers of a model's Transformers while the context is open.
+
+    Raises:
+        ConfigError: If one of both is asked for, and the model has no such layers.
+    """
+    layers: list[Any] = [part for part in model.modules() if isinstance(part, EncoderLayer | DecoderLayer)]
+    if (compiled or recomputed) and not layers:
+        raise ConfigError(
+            f"training.compile_layers and training.recompute_layers are for layers of Transformers, and {type(model).__name__} "
+            "has none; set both to false"
+        )
+    for layer in layers:
+        layer.recomputed = recomputed
+        if compiled:
+            layer.compile(dynamic=True)  # batches have many shapes; all layers share what is compiled
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.recomputed = False
+            forget_compiled(layer)
 
 
 def _searches() -> bool:

@@ -99,10 +99,13 @@ class Validator:
     """
 
     def __init__(self, task: Trainable, machine: Machine) -> None:
+        from regard.machine import prediction_tokens
         from regard.text.batching import length_batches
 
         self.task, self.machine, self.corpus = task, machine, task.data.dev
-        self._batches = length_batches(task.lengths(self.corpus), task.config.training.batch_tokens)
+        tokens, on_cpu = task.config.training.batch_tokens, machine.device.type == "cpu"
+        tokens = tokens if on_cpu else max(tokens, prediction_tokens(machine.device))  # a GPU is faster with few large batches
+        self._batches = length_batches(task.lengths(self.corpus), tokens)
 
     @property
     def num_batches(self) -> int:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from regard.bundle import load_bundle
-from regard.config.run import DEVICE
+from regard.config.run import DEVICE, DEVICES
 from regard.errors import RequestError
 from regard.hub import local_folder
 from regard.machine import resolve_device
@@ -28,7 +28,7 @@ def load(
     Args:
         folder: Folder of a trained model, or the address of a model on the hub, `hf://user/name@revision`; or a list of
             several folders or addresses, whose translators become one ensemble.
-        device: `auto` (a GPU if there is one), `cpu`, `cuda`, or `cuda:N`.
+        device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:N`, or `mps` (untested).
         model: A model object of the user's own class, if the model was trained with this class.
         attention: An object of the user's own attention mechanism, if the model was trained with this mechanism.
 
@@ -64,7 +64,7 @@ def load(
 
 def _find_device(name: str) -> torch.device:
     if not DEVICE.fullmatch(name):
-        raise RequestError(f"device is {name!r}, expected auto, cpu, cuda, or cuda:N")
+        raise RequestError(f"device is {name!r}, expected {DEVICES}")
     if name in ("auto", "cuda") and torch.cuda.is_available():
         # Each of several processes uses its own GPU, or shares one if there are fewer GPUs than processes.
         return torch.device("cuda", read_ranks().local_rank % torch.cuda.device_count())

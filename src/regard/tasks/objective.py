@@ -1,15 +1,16 @@
 """Losses of models that predict words, and the random choice of gold words as decoder input."""
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.capabilities import is_plain
+from regard.layers.consistency import Consistency, consistent_cross_entropy, reading_twice
 from regard.layers.cross_entropy import SoftTargets, linear_cross_entropy, plain_linear_cross_entropy
-from regard.models.seq2seq import MapsWithLoss, Seq2Seq
+from regard.models.seq2seq import AttentionMaps, MapsWithLoss, Seq2Seq
 from regard.text.batching import Batch
 from regard.text.pairs.gold import AlignedBatch
 
@@ -21,6 +22,7 @@ def objective(
     use_gold: Bool[Tensor, "B T"] | None = None,
     label_smoothing: float = 0.0,
     soft: SoftTargets | None = None,
+    consistency: Consistency | None = None,
     alignment_weight: float = 0.0,
     attention_loss_weight: float = 0.0,
     report: Callable[[Tensor, Tensor], None] = lambda total, count: None,
@@ -33,6 +35,7 @@ def objective(
         use_gold: True where the decoder is fed the gold word, False where it is fed its own word; None for gold words only.
         label_smoothing: ε of the smoothed target (1 − ε)·gold + ε/V, from 0 to below 1.
         soft: Soft targets with a row for each of the B·T positions of the batch, including padding; None for gold words only.
+        consistency: How two passes over the batch form the loss; None for one pass. Added losses are means over both.
         alignment_weight: Weight λ of `alignment_loss`, which is added if the batch is a `AlignedBatch`.
         attention_loss_weight: Weight λ of the loss that some mechanisms (coverage) add, summed over words.
         report: Function that is called if the mechanism adds a loss, with the sum of this loss over words and the number of
@@ -42,33 +45,53 @@ def objective(
         The loss for the gradient, with label smoothing, soft targets and all added losses; and Σ −log p, for reports.
     """
     aligned = isinstance(batch, AlignedBatch) and alignment_weight > 0
-    state = model.encode(batch.source, batch.source_mask)
-    features, attention = model.decode(batch.target_in, state, use_gold=use_gold, record=("cross",) if aligned else ())
-    words, gold = features.flatten(0, 1), batch.target_out.flatten()
+    features, attention = _read(model, batch, use_gold, ("cross",) if aligned else (), consistency)
+    gold = batch.target_out.flatten()
+    words = features.flatten(0, 1) if consistency is None else features.flatten(0, 1).unflatten(0, (2, -1))
     # Without padding, the output layer has less to compute. On a GPU, padding is kept, because the CPU would have to wait until
     # the words are counted; the loss ignores it.
     if words.device.type == "cpu":
         real = batch.target_mask.flatten().nonzero().squeeze(1)
-        words, gold = words.index_select(0, real), gold.index_select(0, real)
+        words, gold = words.index_select(-2, real), gold.index_select(0, real)
         if soft is not None:
             soft = SoftTargets(soft.words.index_select(0, real), soft.probabilities.index_select(0, real), soft.weight)
     output = getattr(model, "output", None)
+    weight = bias = None
     if isinstance(output, nn.Module) and not is_plain(output):  # a map that computes more than its weight shows is called
-        logits = model.logits(words)
-        loss, nll = plain_linear_cross_entropy(logits, None, None, gold, label_smoothing=label_smoothing, soft=soft)
+        words = model.logits(words)
     else:
         weight, bias = model.output_weight()
-        loss, nll = linear_cross_entropy(words, weight, bias, gold, label_smoothing=label_smoothing, soft=soft)
+    targets: dict[str, Any] = {"label_smoothing": label_smoothing, "soft": soft}
+    if consistency is not None:
+        loss, nll = consistent_cross_entropy(words, weight, bias, gold, consistency, **targets)
+    elif weight is None:
+        loss, nll = plain_linear_cross_entropy(words, None, None, gold, **targets)
+    else:
+        loss, nll = linear_cross_entropy(words, weight, bias, gold, **targets)
     if aligned:
         assert isinstance(batch, AlignedBatch)
         weights = attention["cross"].mean(1) if attention["cross"].ndim == 4 else attention["cross"]  # mean over heads
-        loss = loss + alignment_weight * alignment_loss(weights, batch.gold, model.alignment_step)
+        passes = len(weights) // len(batch)
+        links = batch.gold.repeat(passes, 1, 1)
+        loss = loss + alignment_weight * alignment_loss(weights, links, model.alignment_step) / passes
     if isinstance(attention, MapsWithLoss):
         count = batch.target_mask.sum()
         total = attention.loss * count  # `attention.loss` is a mean over words
         report(total.detach(), count)
         loss = loss + attention_loss_weight * total
     return loss, nll
+
+
+def _read(
+    model: Seq2Seq, batch: Batch, use_gold: Tensor | None, record: Sequence[str], consistency: Consistency | None
+) -> tuple[Tensor, AttentionMaps]:
+    """Return the features and the attention of a batch, or of the batch and then once more of the same batch."""
+    if consistency is None:
+        return model.decode(batch.target_in, model.encode(batch.source, batch.source_mask), use_gold=use_gold, record=record)
+    source, mask, target_in = (torch.cat((one, one)) for one in (batch.source, batch.source_mask, batch.target_in))
+    fed = None if use_gold is None else torch.cat((use_gold, use_gold))
+    with reading_twice(model, consistency):
+        return model.decode(target_in, model.encode(source, mask), use_gold=fed, record=record)
 
 
 def alignment_loss(

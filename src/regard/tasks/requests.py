@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.config.fields import facts_of
 from regard.decoding import Hypothesis, force
 from regard.errors import RequestError
+from regard.machine import prediction_tokens
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
 from regard.stopping import check_wanted
@@ -129,17 +130,17 @@ def counting_bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[i
 
 @contextmanager
 def padded_batches(
-    words: str, rows: Sequence[np.ndarray], tokens: int, device: torch.device, *, shown: bool, copies: int = 1
+    words: str, rows: Sequence[np.ndarray], device: torch.device, *, tokens: int = 0, shown: bool, copies: int = 1
 ) -> Iterator[Iterator[tuple[np.ndarray, Int[Tensor, "B S"], Bool[Tensor, "B S"]]]]:
     """Show a progress bar, and yield an iterator of batches of rows of similar length: their numbers, ids and mask.
 
-    A batch has at most `tokens` tokens, including padding, and counts each row `copies` times.
+    A batch has at most `tokens` tokens, including padding, and counts each row `copies` times; 0: as many as suit the device.
     """
     lengths = np.array([len(row) * copies for row in rows], dtype=np.int64)
     with counting_bar(words, len(rows), shown=shown) as advance:
 
         def batches() -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:
-            for numbers in length_batches(lengths, tokens):
+            for numbers in length_batches(lengths, prediction_tokens(device, tokens)):
                 yield numbers, *pad([rows[number] for number in numbers], device)
                 advance(len(numbers))
 
@@ -151,7 +152,7 @@ def force_rows(
     sources: Sequence[np.ndarray],
     targets: Sequence[np.ndarray],
     *,
-    batch_tokens: int,
+    batch_tokens: int = 0,
     progress: bool,
     **options: Any,
 ) -> list[Hypothesis]:
@@ -164,7 +165,7 @@ def force_rows(
     lengths = [max(len(source), len(target) - 1) for source, target in zip(sources, targets, strict=True)]
     found: dict[int, Hypothesis] = {}
     with counting_bar("scoring", len(sources), shown=progress) as advance:
-        for numbers in length_batches(np.array(lengths, dtype=np.int64), batch_tokens):
+        for numbers in length_batches(np.array(lengths, dtype=np.int64), prediction_tokens(device, batch_tokens)):
             source, source_mask = pad([sources[number] for number in numbers], device)
             target_in, _ = pad([targets[number][:-1] for number in numbers], device)
             target_out, _ = pad([targets[number][1:] for number in numbers], device)

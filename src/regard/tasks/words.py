@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ from regard.bundle import StartFiles
 from regard.config.fields import Role, facts_of
 from regard.config.loading import check_config
 from regard.errors import ConfigError
+from regard.layers.consistency import Consistency
 from regard.models.seq2seq import Seq2Seq
 from regard.task import Bundle, Scores, Trainable, Training
 from regard.tasks.distillation import TaughtWords, describe_teachers, hash_teachers, load_teachers, read_with_teachers
 from regard.tasks.objective import objective
 from regard.text.batching import Batch
 from regard.text.cache import fingerprint_of
+from regard.text.tokenizers.dropout import redraw_subwords
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,16 @@ class TrainableWords(Trainable):
     taught: TaughtWords | None = None
     """The teachers' most probable words for each target token; None without teachers."""
 
+    @cached_property
+    def redrawing(self) -> dict[str, Any]:
+        """Further arguments of the corpus's `batch`, for BPE-dropout."""
+        return redraw_subwords(self.config, self.data.tokenizers)
+
     def batch(self, indices: np.ndarray) -> Batch:
         """Return a batch, with the teachers' words if there are teachers."""
-        batch = self.data.train.batch(indices)
-        return self.taught.add_to(batch) if self.taught else batch
+        if self.taught:
+            return self.taught.add_to(self.data.train.batch(indices))
+        return self.data.train.batch(indices, **self.redrawing)
 
     def loss(self, batch: Batch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """Return the loss to differentiate, with label smoothing and teachers, and −log p of the gold words, to report."""
@@ -54,7 +63,12 @@ class TrainableWords(Trainable):
     def options(self, batch: Batch, step: int, total_steps: int) -> dict[str, Any]:
         """Return the options of `objective` in training; the arguments are those of `loss`."""
         soft = self.taught.targets(batch) if self.taught else None
-        return {"label_smoothing": self.config.training.label_smoothing, "soft": soft}
+        training = self.config.training
+        return {
+            "label_smoothing": training.label_smoothing,
+            "soft": soft,
+            "consistency": Consistency.of(training.consistency),
+        }
 
     def nll(self, batch: Batch) -> Float[Tensor, ""]:
         """Return −log p of the gold words, if the decoder is fed gold words."""
@@ -78,6 +92,11 @@ class WordTraining(Training):
         self._teachers = load_teachers(config)
         if not self._teachers:
             return config, learned
+        if config.training.bpe_dropout:
+            raise ConfigError(
+                "training.bpe_dropout splits words in other ways than the teachers (distillation.teachers) read them; set only "
+                "one of the two"
+            )
         first = self._teachers[0]
         names = [name for name, facts in facts_of(type(config)).items() if Role.VOCABULARY in facts.roles]
         # The student shares the teachers' vocabulary, because their probabilities are those of its words.

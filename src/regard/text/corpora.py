@@ -5,6 +5,7 @@ blocks. Each block except the first begins with the last id of the previous bloc
 predicted exactly once. A row takes 24 bytes of memory, for the positions and lengths of its two lists.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.text.batching import Batch, Tensors
-from regard.text.mapped import Ids, Indices, MappedCorpus, Offsets, Rows, pad_rows
+from regard.text.mapped import Ids, Indices, MappedCorpus, Offsets, Redraw, Rows, pad_rows
 from regard.text.split import ranges
 from regard.text.symbols import END, PAD, START, UNKNOWN
 
@@ -40,11 +41,11 @@ class EncodedCorpus(MappedCorpus):
         self.source_lengths, self.target_lengths = source_lengths + 1, target_lengths + 1
         """Number of source tokens and of target tokens of each pair, including the end symbol."""
 
-    def batch(self, indices: Indices) -> Batch:
-        """Return the tensors of some pairs, padded to the longest sentence on each side."""
+    def batch(self, indices: Indices, redraw: Sequence[Redraw | None] = (None, None)) -> Batch:
+        """Return the tensors of some pairs, padded to the longest sentence on each side; `redraw` replaces their ids."""
         rows = np.asarray(indices, np.int64)
-        source, source_mask = self._gather(self._source_starts[rows], self.source_lengths[rows])
-        target, target_mask = self._gather(self._target_starts[rows], self.target_lengths[rows])
+        source, source_mask = self._gather(self._source_starts[rows], self.source_lengths[rows], redraw[0])
+        target, target_mask = self._gather(self._target_starts[rows], self.target_lengths[rows], redraw[1])
         target_in = np.empty_like(target)
         target_in[:, :1] = START
         # The input is shifted by one step, without the end symbol; padding stays padding.
@@ -57,9 +58,15 @@ class EncodedCorpus(MappedCorpus):
         """Return the raw texts of both sides of some pairs, in the order of `indices`."""
         return self._texts("source_text", indices), self._texts("target_text", indices)
 
-    def _gather(self, starts: Offsets, lengths: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    def _gather(
+        self, starts: Offsets, lengths: Ids, redraw: Redraw | None
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Return the padded rows of ids, each with an end symbol, and a mask that is False at padding."""
-        ids, mask = pad_rows(self._flat, starts, lengths)  # the id behind each row becomes the end symbol
+        flat = self._flat
+        if redraw is not None:
+            flat, starts, lengths = redraw(flat, starts, lengths - 1)
+            lengths = lengths + 1
+        ids, mask = pad_rows(flat, starts, lengths)  # the id behind each row becomes the end symbol
         ids[np.arange(len(ids)), lengths - 1] = END
         return ids, mask
 
@@ -107,11 +114,11 @@ class LabelledCorpus(MappedCorpus):
         """Number of each text's label, (N,); if texts may have several labels, a mask that is True at their labels, (N,C)."""
         return self._labels_of(np.arange(len(self)))
 
-    def batch(self, indices: Indices) -> LabelledBatch:
-        """Return the tensors of some texts, padded to the longest."""
+    def batch(self, indices: Indices, redraw: Sequence[Redraw | None] = (None,)) -> LabelledBatch:
+        """Return the tensors of some texts, padded to the longest; `redraw` replaces their ids."""
         rows = np.asarray(indices, np.int64)
-        starts, lengths = self._starts[rows], self.lengths[rows]
-        tokens, mask = pad_rows(self._flat, starts, lengths)
+        texts = self._flat, self._starts[rows], self.lengths[rows]
+        tokens, mask = pad_rows(*(texts if redraw[0] is None else redraw[0](*texts)))
         label = torch.from_numpy(self._labels_of(rows))
         return LabelledBatch(
             tokens=torch.from_numpy(tokens),
@@ -161,10 +168,14 @@ class TextCorpus(MappedCorpus):
         self.lengths = sizes - 1
         """Number of predicted tokens in each row, including the end symbol."""
 
-    def batch(self, indices: Indices) -> Batch:
-        """Return the tensors of some rows, padded to the longest, as targets of an empty source."""
+    def batch(self, indices: Indices, redraw: Sequence[Redraw | None] = (None,)) -> Batch:
+        """Return the tensors of some rows, padded to the longest, as targets of empty sources; `redraw` replaces their ids."""
         rows = np.asarray(indices, np.int64)
-        return as_batch(self._flat, self._starts[rows], self.lengths[rows], rows)
+        flat, starts, lengths = self._flat, self._starts[rows], self.lengths[rows]
+        if redraw[0] is not None:
+            flat, starts, lengths = redraw[0](flat, starts, lengths + 1)
+            lengths = lengths - 1
+        return as_batch(flat, starts, lengths, rows)
 
 
 def as_batch(flat: Ids, starts: Offsets, lengths: Ids, index: npt.NDArray[np.int64]) -> Batch:

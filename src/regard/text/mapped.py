@@ -2,7 +2,7 @@
 
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar
@@ -114,6 +114,11 @@ class MappedCorpus:
         blocks = np.searchsorted(self._ends, rows, side="right")
         places = (rows - np.r_[0, self._ends][blocks]).tolist()
         return [self._batches[block].column(name)[place].as_py() for block, place in zip(blocks.tolist(), places, strict=True)]
+
+
+Redraw = Callable[[Ids, Offsets, Ids], tuple[Ids, Offsets, Ids]]
+"""A function that replaces rows of ids: from an array, and the starts and lengths of rows in it, to those of the new rows. Each
+new row is followed by an unused number."""
 
 
 def pad_rows(flat: Ids, starts: Offsets, lengths: Ids) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:

@@ -38,7 +38,9 @@ def scale_loss(loss: Tensor, factor: float | Tensor) -> Tensor:
 
 def can_record(run: Run) -> bool:
     """Return whether the operations of a run's updates can be recorded."""
-    wanted = run.config.training.cuda_graphs and run.machine.device.type == "cuda"
+    training = run.config.training
+    # A layer that is computed again first restores the random state, which a recording cannot.
+    wanted = training.cuda_graphs and not training.recompute_layers and run.machine.device.type == "cuda"
     # Modules of other packages may read values on the CPU or keep state in Python, which a graph would repeat unchanged.
     known = all(type(module).__module__.partition(".")[0] in ("regard", "torch") for module in run.model.modules())
     return wanted and run.team.ranks.alone and known and not run.task.custom and run.task.is_repeatable()

@@ -16,7 +16,8 @@ import torch
 from regard.bundle import StartFiles, read_start
 from regard.config import RunConfig
 from regard.config.loading import check_config, dump_config, render_config
-from regard.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError, out_of_memory
+from regard.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError, missing_operation, out_of_memory
+from regard.layers.transformer import running_layers
 from regard.machine import Machine, prepared, resolve_machine
 from regard.processes.team import Team, joined
 from regard.task import Trainable, find_task
@@ -308,7 +309,9 @@ def _train(run: Run, reporter: Reporter) -> Any:
     run.active = [validation, logging, *run.callbacks, checkpointing, reporter]
     run.model.train()
     try:
-        with run.signals, _explaining_memory(), torch.enable_grad():
+        training = run.config.training
+        layers = running_layers(run.model, compiled=training.compile_layers, recomputed=training.recompute_layers)
+        with run.signals, _explaining_memory(), torch.enable_grad(), layers:
             updater = Updater(run)
             run.collect_losses = updater.collect_losses
             logging.open(run)
@@ -351,6 +354,8 @@ def _explaining_memory() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
+        if missing := missing_operation(error):
+            raise TrainingError(missing) from error
         if not out_of_memory(error):
             raise
         raise TrainingError(

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import TrainingError, out_of_memory
-from regard.machine import seed_step, strictly_deterministic, to_device
+from regard.machine import exact_dtype, seed_step, strictly_deterministic, to_device
 from regard.plurals import counted
+from regard.training.casting import CastOnce, can_cast_once
 from regard.training.recorded import RecordedGradients, can_record, scale_loss
 from regard.training.run import Run
 
@@ -49,6 +50,7 @@ def load_updates(run: Run) -> Iterator[Update]:
     while group:
         following = list(islice(batches, accumulate))
         parts = share_batches(group, ranks.rank, ranks.world_size)
+        seed_step(run.config.seed, run.progress.step + 1, ranks.rank)  # a batch may draw random numbers (BPE-dropout)
         yield Update(
             # A process without data computes a gradient with weight 0, because the other processes wait for one.
             batches=[task.batch(part if len(part) else group[0][:1]) for part in parts],
@@ -97,12 +99,14 @@ class Updater:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._loss_of: nn.Module = _Loss(run)
+        if can_cast_once(run):
+            self._loss_of = CastOnce(self._loss_of, getattr(torch, run.machine.precision))
         if not run.team.ranks.alone:
             # Each update searches for unused parameters, so any model works, and gradients are summed in the same order from
             # the first update on, as an exact resume needs. Otherwise, PyTorch chooses another order after the first update.
             self._loss_of = DistributedDataParallel(self._loss_of, find_unused_parameters=True)
         # On the device, so that an update does not have to wait for the GPU.
-        self._loss = torch.zeros((), device=run.machine.device, dtype=torch.float64)
+        self._loss = torch.zeros((), device=run.machine.device, dtype=exact_dtype(run.machine.device))
         self._recent = torch.zeros_like(self._loss)
         self._skipped = torch.zeros((), device=run.machine.device, dtype=torch.int64)
         self._not_counted = torch.zeros_like(self._skipped)

@@ -287,7 +287,7 @@ def test_wrong_requests(echo, call, message):
 @pytest.mark.parametrize(
     ("device", "message"),
     [
-        ("gpu", "device is 'gpu', expected auto, cpu, cuda, or cuda:N"),
+        ("gpu", "device is 'gpu', expected auto, cpu, cuda, cuda:N, or mps"),
         ("meta", "device is 'meta', expected auto, cpu"),
         ("cuda:99", r"device is 'cuda:99', but there (is|are)"),
     ],

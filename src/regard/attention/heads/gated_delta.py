@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention.fast.fla import scan_fast
 from regard.attention.heads.attend import head_product, join_heads
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.options import MapOptions
@@ -148,7 +149,7 @@ class GatedDeltaNet(RecurrentHeads):
         if key.shape[2] == 1:
             summary = delta_step(summary, key[:, :, 0], value[:, :, 0], gates[:, :, 0])
             return head_product(query, summary), summary
-        return scan_chunks(query, key, value, gates, summary)
+        return scan_fast("gated_delta", scan_chunks, query, key, value, gates, summary, dtype=memory.value.dtype)
 
     def _last(self, queries: int, key: Tensor) -> Float[Tensor, "Q K"]:
         """Return a matrix whose row for a query has a 1 at the last key that the query reads; zeros if there is no such key."""

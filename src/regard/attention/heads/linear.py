@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention.fast.fla import scan_fast
 from regard.attention.heads.attend import head_product
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.recurrent import RecurrentHeads, in_chunks
@@ -107,7 +108,7 @@ class LinearAttention(RecurrentHeads):
         if key.shape[2] == 1:
             summary = add_key(summary, key[:, :, 0], value[:, :, 0])
             return read_heads(query, summary), summary
-        parts, summary = scan_chunks(query, key, value, summary)
+        parts, summary = scan_fast("linear", scan_chunks, query, key, value, summary, dtype=memory.value.dtype)
         return divided(parts[..., :-1], parts[..., -1:]), summary
 
     def _features(self, memory: HeadMemory) -> tuple[Tensor, Tensor]:

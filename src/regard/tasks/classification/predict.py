@@ -26,7 +26,6 @@ from regard.text.corpora import cut_rows
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import Tokenizer
 
-_BATCH_TOKENS = 8192
 _SHOWN_LABELS = 6
 
 
@@ -179,7 +178,7 @@ class Classifier(Predictor):
         """Return the scores and the attention of each text, computed in batches of texts of similar length."""
         scores = np.empty((len(ids), len(self.labels.names)), np.float32)
         attention: list[dict[str, np.ndarray]] = [{}] * len(ids)
-        with padded_batches("classifying", ids, _BATCH_TOKENS, self.device, shown=progress) as batches:
+        with padded_batches("classifying", ids, self.device, shown=progress) as batches:
             for numbers, tokens, mask in batches:
                 logits, maps = self.model(tokens, mask, reweight=reweight, record=sites)
                 scores[numbers] = logits.float().cpu().numpy()

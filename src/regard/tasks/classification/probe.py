@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.machine import exact_dtype
 from regard.models.text_classifier import Reweight, TextClassifier
 from regard.tasks.faithfulness import SHARES, Probe
 from regard.tasks.requests import pad, padded_batches
 from regard.text.symbols import UNKNOWN
 
-_BATCH_TOKENS = 8192
 _RANDOM_ORDERS = 3
 
 
@@ -49,12 +49,12 @@ class TextProbe(Probe):
         self.model, self.text, self.several, self.temperature = model, text, several, temperature
         self._device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
         with torch.inference_mode():
-            weights = model(*pad([text.ids], self._device), record=("pool",)).attention["pool"].double()[0]
+            weights = model(*pad([text.ids], self._device), record=("pool",)).attention["pool"].to(exact_dtype(self._device))[0]
         weights = weights.mean(0) if weights.ndim == 2 else weights
         self.attention = text.sum_words(weights.numpy(force=True))[None]
 
     def _probabilities(self, logits: Float[Tensor, "B C"]) -> Float[Tensor, "B 1 C"]:
-        scores = logits.double()[:, None] / self.temperature
+        scores = logits.to(exact_dtype(self._device))[:, None] / self.temperature
         return scores.sigmoid() if self.several else scores.softmax(-1)
 
     @torch.inference_mode()
@@ -63,9 +63,7 @@ class TextProbe(Probe):
         # Small shares of a short text delete the same words, and the model reads equal texts once.
         unique, rows = np.unique(kept, axis=0, return_inverse=True)
         order, found = [], []
-        with padded_batches(
-            "", [self.text.keep(words) for words in unique], _BATCH_TOKENS, self._device, shown=False
-        ) as batches:
+        with padded_batches("", [self.text.keep(words) for words in unique], self._device, shown=False) as batches:
             for numbers, tokens, mask in batches:
                 order.append(numbers)
                 found.append(self._probabilities(self.model(tokens, mask).logits))
@@ -86,7 +84,7 @@ class TextProbe(Probe):
         scores = scores / self.temperature
         logs = torch.nn.functional.logsigmoid(scores) if self.several else scores.log_softmax(-1)
         [gradient] = torch.autograd.grad(logs[scores.argmax()], embedded)
-        tokens_of_text = (gradient * embedded).sum(-1)[0].detach().double().numpy(force=True)
+        tokens_of_text = (gradient * embedded).sum(-1)[0].detach().cpu().double().numpy()
         return self.text.sum_words(tokens_of_text)[None]
 
     def removals(

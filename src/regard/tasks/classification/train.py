@@ -1,6 +1,7 @@
 """Training of classifiers, and their validation on texts that they are not trained on."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -17,6 +18,7 @@ from regard.errors import ConfigError, RequestError
 from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
 from regard.evaluation.calibration import fit_temperature
 from regard.evaluation.labelled import evaluate_labels
+from regard.layers.consistency import Consistency, reading_twice
 from regard.machine import evaluating
 from regard.models.build import check_pooling
 from regard.models.text_classifier import Example, TextClassifier
@@ -30,6 +32,7 @@ from regard.text.labelled.vectors import Vectors, read_vectors
 from regard.text.preparation import Prepared, prepare_data
 from regard.text.split import spread
 from regard.text.symbols import PAD, SPECIAL_TOKENS
+from regard.text.tokenizers.dropout import redraw_subwords
 
 _PRIMING = 512  # number of texts per batch when the model reads all training texts before training
 
@@ -46,6 +49,13 @@ def label_loss(
         return functional.cross_entropy(logits, label, weight=weight, label_smoothing=label_smoothing, reduction="sum")
     target = label * (1 - label_smoothing) + label_smoothing / 2
     return functional.binary_cross_entropy_with_logits(logits, target, weight=weight, reduction="sum")
+
+
+def label_log_probability(logits: Float[Tensor, "*any C"], label: Tensor) -> Tensor:
+    """Return the logarithms of the probabilities of all labels; if texts have several labels, of each label's yes and no."""
+    if label.ndim == 1:
+        return logits.log_softmax(dim=-1)
+    return torch.stack((functional.logsigmoid(logits), functional.logsigmoid(-logits)), dim=-1)
 
 
 @dataclass(frozen=True)
@@ -140,15 +150,33 @@ class TrainableClassifier(Trainable):
         counts = torch.tensor(self.data.labels.counts, dtype=torch.float32).clamp(min=1)
         return counts.sum() / (len(counts) * counts)  # the mean weight over the labels of all training texts is 1
 
+    @cached_property
+    def redrawing(self) -> dict[str, Any]:
+        """Further arguments of the corpus's `batch`, for BPE-dropout."""
+        return redraw_subwords(self.config, self.data.tokenizers)
+
+    def batch(self, indices: np.ndarray) -> LabelledBatch:
+        """Return a batch, with BPE-dropout if the settings ask for it."""
+        return self.data.train.batch(indices, **self.redrawing)
+
     def loss(self, batch: LabelledBatch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """Return the loss to differentiate, with label smoothing and class weights, and the plain loss to report."""
-        # The parts of a combined model are trained side by side, and their mean predicts.
-        parts = [logits.float() for logits in self.model.parts(batch.tokens, batch.mask)]
+        consistency = Consistency.of(self.config.training.consistency)
+        passes = 1 if consistency is None else 2
+        with reading_twice(self.model, consistency) if consistency else nullcontext():
+            # The parts of a combined model are trained side by side, and their mean predicts.
+            read = self.model.parts(batch.tokens.repeat(passes, 1), batch.mask.repeat(passes, 1))
+        parts = [logits.float().unflatten(0, (passes, len(batch))) for logits in read]
         with torch.no_grad():
-            plain = label_loss(torch.stack(parts).mean(dim=0), batch.label)
+            plain = label_loss(torch.stack([part[0] for part in parts]).mean(dim=0), batch.label)
         weight = None if self.label_weight is None else self.label_weight.to(batch.tokens.device)
         smoothing = self.config.training.label_smoothing
-        losses = [label_loss(logits, batch.label, weight=weight, label_smoothing=smoothing) for logits in parts]
+        losses = []
+        for part in parts:
+            each = [label_loss(logits, batch.label, weight=weight, label_smoothing=smoothing) for logits in part]
+            losses.append(each[0] if consistency is None else consistency.mix(*each))
+            if consistency is not None:
+                losses.append(consistency.divergence(*label_log_probability(part, batch.label)).sum())
         return torch.stack(losses).sum(), plain
 
     def scoring_runs(self) -> Sequence[ClassificationConfig]:

@@ -35,7 +35,6 @@ from regard.text.corpora import cut_blocks
 from regard.text.symbols import END, START, UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
 
-_BATCH_TOKENS = 8192
 # Maximum number of texts that are generated together, counting each sample. A prompt with more samples is continued alone.
 _TEXTS_AT_ONCE = 64
 
@@ -173,7 +172,6 @@ class LanguageModel(Predictor):
             self.model,
             [np.array([END])] * len(rows),
             rows,
-            batch_tokens=_BATCH_TOKENS,
             progress=progress,
             record=sites,
             reweight=changes,

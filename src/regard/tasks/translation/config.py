@@ -62,6 +62,11 @@ class TranslationConfig(RunConfig):
                 "tokenizers.joint",
                 "tokenizers.joint is true, so tokenizers.target must have the settings of tokenizers.source",
             )
+        if self.training.bpe_dropout and data.alignments:
+            yield (
+                "training.bpe_dropout",
+                "training.bpe_dropout splits words in other ways than the links of data.alignments count them; set only one",
+            )
         if message := describe_length_conflict(self.decoding.min_length, self.decoding.max_length):
             yield "decoding.min_length", f"decoding: {message}"
         if model.tie_embeddings == "all" and not tokenizers.joint:

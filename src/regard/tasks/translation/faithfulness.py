@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.decoding import greedy
 from regard.errors import RequestError
+from regard.machine import exact_dtype
 from regard.reweight import Reweight, rescaled
 from regard.tasks.faithfulness import CERTAIN, VISIBLE, Probe, Removal, Report, measure_all, removal
 from regard.tasks.requests import check_texts
@@ -122,7 +123,7 @@ class TranslationProbe(Probe):
         changes = None if reweight is None else {"cross": reweight}
         state = self.model.encode(source, torch.ones_like(source, dtype=torch.bool), reweight=changes)
         features, _ = self.model.decode(self.target_in.expand(len(source), -1), state, reweight=changes)
-        return self.model.logits(features).double().softmax(-1)
+        return self.model.logits(features).to(exact_dtype(features.device)).softmax(-1)
 
     def keep(self, kept: Bool[np.ndarray, "B W"]) -> Float[Tensor, "B T V"]:
         """Return the predictions for the source with some tokens only, the same number in each row."""

@@ -17,6 +17,7 @@ from regard.config.settings import override
 from regard.decoding import Hypothesis, Sampling, beam_search, sample
 from regard.errors import RequestError
 from regard.evaluation.words import Evaluation, evaluate_translations
+from regard.machine import prediction_tokens
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
@@ -350,7 +351,8 @@ class Translator(Predictor):
         places = [(number, later) for number, source in enumerate(sources) for later in range(len(source.pieces))]
         found: list[list[Hypothesis]] = [[]] * len(parts)
         running = nullcontext(self.model) if plain else self._search_model.running(decoding.precision, self.device, len(parts))
-        padded = padded_batches("translating", parts, max(1, decoding.batch_tokens // width), self.device, shown=progress)
+        tokens = max(1, prediction_tokens(self.device, decoding.batch_tokens) // width)
+        padded = padded_batches("translating", parts, self.device, tokens=tokens, shown=progress)
         with padded as batches, running as model:
             for numbers, ids, mask in batches:
                 batch = run(model, ids, mask, [places[number] for number in numbers])

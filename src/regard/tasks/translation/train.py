@@ -13,7 +13,7 @@ from regard.config import RecurrentConfig, TokenizersConfig
 from regard.decoding import greedy
 from regard.errors import ConfigError
 from regard.evaluation.words import quality, warn_of_zero
-from regard.machine import Machine, to_device
+from regard.machine import Machine, prediction_tokens, to_device
 from regard.models.seq2seq import Seq2Seq
 from regard.plurals import counted
 from regard.task import Validator
@@ -94,7 +94,7 @@ class TranslationValidator(Validator):
         corpus, decoding = task.data.dev, task.config.decoding
         self._decoding = replace(decoding, length_reward=0.0)
         self._chosen = spread(len(corpus), task.config.training.validation_pairs)
-        groups = length_batches(corpus.source_lengths[self._chosen], decoding.batch_tokens)
+        groups = length_batches(corpus.source_lengths[self._chosen], prediction_tokens(machine.device, decoding.batch_tokens))
         self._translated = [self._chosen[places] for places in groups]
         self._sources, self._references = corpus.texts(self._chosen)
         self._metrics = suitable_metrics(task.parts.target, self._references)

@@ -59,7 +59,7 @@ class AlignedCorpus(EncodedCorpus):
     def __reduce__(self) -> tuple:
         return AlignedCorpus, (self.path, self.offsets, self.links)
 
-    def batch(self, indices: Indices) -> AlignedBatch:
+    def batch(self, indices: Indices) -> AlignedBatch:  # type: ignore[override]  # links are between the usual tokens
         """Return a batch as for `EncodedCorpus`, with the gold alignment."""
         plain = super().batch(indices)
         gold = torch.zeros(*plain.target_out.shape, plain.source.shape[1])

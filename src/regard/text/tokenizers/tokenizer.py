@@ -171,7 +171,7 @@ class Tokenizer:
 
     def _chunk_words(self, chunk: str, *, at_start: bool) -> Iterable[tuple[str, list[int]]]:
         """Return the words of a chunk and their ids; `at_start` is True for the first chunk of a text."""
-        for word, units in _units(self.scheme, chunk, self.lowercase, spaced=not at_start or self.scheme.leading_space):
+        for word, units in split_units(self.scheme, chunk, self.lowercase, spaced=not at_start or self.scheme.leading_space):
             if self._whole_units:
                 yield word, [self._id_of.get(unit, UNKNOWN) for unit in units]
                 continue
@@ -326,7 +326,7 @@ def _learn(
     for number, (config, scheme) in enumerate(zip(configs, schemes, strict=True)):
         units: Counter[str] = Counter()
         for chunk, count in counts[number].items():
-            for _, parts in _units(scheme, _clean(chunk, normalization), config.lowercase, spaced=True):
+            for _, parts in split_units(scheme, _clean(chunk, normalization), config.lowercase, spaced=True):
                 for part in parts:
                     units[part] += count
         if starts[number]:
@@ -348,7 +348,7 @@ def _clean(text: str, normalization: str) -> str:
     return to_form(text, normalization)
 
 
-def _units(scheme: Scheme, chunk: str, lowercase: bool, *, spaced: bool) -> Iterable[tuple[str, Sequence[str]]]:
+def split_units(scheme: Scheme, chunk: str, lowercase: bool, *, spaced: bool) -> Iterable[tuple[str, Sequence[str]]]:
     """Return the words of a chunk and the units of each; `spaced` is True if a space mark precedes the first unit."""
     first = True
     for part in chunk.split() if scheme.kind != "whitespace" else (chunk,):
