@@ -20,7 +20,8 @@ decoding   decoding with a trained Transformer against CTranslate2 and JoeyNMT, 
 distillation  students of several sizes, with teachers and without: hours
 variants   a preset against itself with other settings, each trained on the same pairs: hours
 precision  decoding with a trained translator in float32 and in bfloat16
-gpu        updates with and without recorded operations, and the kernels of additive attention, on an NVIDIA GPU: minutes
+gpu        an NVIDIA GPU in one session: a default run, updates, attention, models of real sizes, search: ten minutes
+iwslt14    the published setting of IWSLT 2014 German–English, for whoever has its files: hours on a GPU
 export     a translator exported to ONNX against regard: the same words and attention, and the time for one sentence
 service    `regard serve` under load against one request at a time, a plain FastAPI handler and LitServe
 page       loading a page of `regard page`, and translating on it, in Chromium and Firefox
@@ -51,6 +52,7 @@ NAMES = (
     "variants",
     "precision",
     "gpu",
+    "iwslt14",
     "export",
     "service",
     "page",

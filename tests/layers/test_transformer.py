@@ -216,8 +216,8 @@ def test_layers_that_are_computed_again_give_the_same_bits():
     config = replace(CONFIG, layer_dropout=0.3, attention_dropout=0.0)
     _, kept = trained_once(config, compiled=False, recomputed=False)
     calls = []
-    handle = torch.nn.modules.module.register_module_forward_hook(
-        lambda module, given, out: calls.append(module) if isinstance(module, EncoderLayer | DecoderLayer) else None
+    handle = torch.nn.modules.module.register_module_forward_pre_hook(
+        lambda module, given: calls.append(module) if isinstance(module, EncoderLayer | DecoderLayer) else None
     )
     model, again = trained_once(config, compiled=False, recomputed=True)
     handle.remove()
