@@ -15,6 +15,9 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 
 # The files with tests of torch.compile: to import all test files a second time would take longer than these tests.
 COMPILED = $(shell grep -rl --include='test_*.py' 'mark\.compile' tests)
 
+# A build that was interrupted has no index for the search; the next one writes all pages again.
+COMPLETE = $(if $(wildcard docs/_build/html/searchindex.js),,-a)
+
 .PHONY: help demo test test-slow test-faults test-gpu fuzz audit lock check contracts bench docs docs-figures clean
 
 help:
@@ -77,7 +80,7 @@ bench: $(DEVELOP)
 	$(BIN)/python -m benchmarks
 
 docs: $(DOCUMENT)
-	PYTHONPATH=. $(BIN)/python -m sphinx -b html -W --keep-going -q $(if $(FAST),-D nb_execution_mode=off) docs docs/_build/html
+	PYTHONPATH=. $(BIN)/python -m sphinx -b html -W --keep-going -q $(if $(FAST),-D nb_execution_mode=off) $(COMPLETE) docs docs/_build/html
 	@echo "$(if $(FAST),the lessons were not run and have no outputs; )open docs/_build/html/index.html"
 
 docs-figures: $(DEVELOP)

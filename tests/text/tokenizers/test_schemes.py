@@ -6,7 +6,7 @@ import re
 import pytest
 
 from regard.errors import ConfigError
-from regard.text.tokenizers.schemes import SpacyScheme, SubwordScheme, WhitespaceScheme, WordsScheme
+from regard.text.tokenizers.schemes import SpacyScheme, SubwordScheme, WhitespaceScheme, WordsScheme, build_scheme
 
 WORDS = [
     ("Don't stop , John's 'cause it's don’t", ["Don't", "stop", ",", "John's", "'", "cause", "it's", "don’t"]),
@@ -55,6 +55,12 @@ def test_spacy_gets_short_parts_because_its_time_grows_with_their_square(monkeyp
 def test_spacy_cuts_contractions():
     pytest.importorskip("spacy")
     assert SpacyScheme("en").split("don't") == ["do", "n't"]
+
+
+def test_the_name_of_a_language_chooses_the_rules_of_its_code():
+    for name, code in (("German", "de"), ("Deutsch", "de"), ("français", "fr"), ("de-AT", "de-AT"), ("Klingon", "Klingon")):
+        assert build_scheme("words", name).language == code
+    assert build_scheme("words", "German").join(["5", "%"]) == build_scheme("words", "de").join(["5", "%"]) == "5 %"
 
 
 def test_spacy_that_is_missing_is_named(monkeypatch):

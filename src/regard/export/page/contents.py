@@ -16,6 +16,7 @@ from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.translator import RecurrentTranslator
 from regard.models.text_classifier import TextClassifier
 from regard.records.data import NOTE
+from regard.text.languages import find_language
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -96,6 +97,7 @@ def describe_tokenizer(tokenizer: Tokenizer, *, read: str) -> dict[str, Any]:
     return {
         "kind": tokenizer.kind,
         "language": tokenizer.scheme.language,
+        "lang": find_language(tokenizer.scheme.language) or "",
         "lowercase": tokenizer.lowercase,
         "normalization": tokenizer.normalization,
         "tokens": symbols.tokens,

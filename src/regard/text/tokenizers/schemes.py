@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from tokenizers import Regex, pre_tokenizers
 
 from regard.errors import ConfigError, install_command, nearest
+from regard.text.languages import find_language
 from regard.text.tokenizers.detokenizer import detokenize
 
 SPACE_MARK = "▁"
@@ -180,7 +181,8 @@ class SubwordScheme(Scheme):
 
 
 def build_scheme(kind: str, language: str) -> Scheme:
-    """Build the scheme for a kind of `TokenizerConfig`."""
+    """Build the scheme for a kind of `TokenizerConfig`; the language is a code, or a name, such as `German` of a column."""
+    language = find_language(language, codes=False) or language
     match kind:
         case "whitespace":
             return WhitespaceScheme()

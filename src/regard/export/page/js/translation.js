@@ -262,7 +262,7 @@ export class TranslationView {
     }
     const view = this.view(), { best } = result;
     parts.output.dir = isRightToLeft(best.text) ? "rtl" : "ltr";
-    parts.output.lang = this.model.settings.languages.at(-1);
+    parts.output.lang = this.model.settings.target.lang;
     this.#drawOutput(view);
     this.#drawUntouched(view);
     parts.facts.replaceChildren(
