@@ -22,6 +22,8 @@ PAGE = ".html"
 Units = Literal["auto", "tokens", "characters", "words"]
 """Units of pictures and alignments; `auto` means characters on a side whose tokens are characters, and words otherwise."""
 
+Over = Literal["patches", "smooth", "beside", "matrix"]
+"""How pictures show weights on an image: in patches or smoothly over it, beside it, or as a matrix of words and patches."""
 Theme = Literal["light", "dark", "transparent"]
 """Colours of pictures: on white, on a dark background, or dark letters on no background."""
 theme: ContextVar[Theme] = ContextVar("theme", default="light")

@@ -13,7 +13,7 @@ from regard.records import checks, encoding, views
 from regard.records.alignment import Link, format_pharaoh
 from regard.records.segments import Segment
 from regard.records.through_layers import rollout_of
-from regard.rendering import PAGE, PICTURES, Theme, Units, renderer
+from regard.rendering import PAGE, PICTURES, Over, Theme, Units, renderer
 
 if TYPE_CHECKING:
     from regard.rendering import Figure
@@ -158,7 +158,7 @@ class AttentionRecord:
         return self if all(getattr(self, name) == value for name, value in changed.items()) else replace(self, **changed)
 
     def unit(self, side: str) -> str:
-        """Return the unit of a side (`source` or `target`) in views: `character`, `token` or `word`."""
+        """Return the unit of a side (`source` or `target`) in views: `character`, `token`, `word`, `patch` or `frame`."""
         return self._side(side).unit
 
     def _side(self, side: str) -> views.Axis:
@@ -235,20 +235,30 @@ class AttentionRecord:
         """
         return self.view(site, head).means.astype(np.float32)
 
-    def view(self, site: str | None = None, head: int | None = None, *, special: bool = False) -> views.WordView:
+    def view(
+        self,
+        site: str | None = None,
+        head: int | None = None,
+        *,
+        special: bool = False,
+        between: tuple[str, str] | None = None,
+    ) -> views.WordView:
         """Return the weights over words, or other units, as pictures show them, with the share of weight that is not shown.
 
         Args:
             site: As for `matrix`.
             head: As for `matrix`.
             special: If True, special tokens have their own rows and columns, at their positions in the text.
+            between: Names of two segments: only the rows of the first and the columns of the second are returned, which is
+                attention from the first to the second. An empty name stands for all.
 
         Raises:
-            RequestError: If there is no such site or head.
+            RequestError: If there is no such site, head or segment.
         """
         site = self.site(site)
         rows, columns = self._axes(site)
-        return views.word_view(views.pick_head(self.weights[site], site, head), rows, columns, special=special)
+        view = views.word_view(views.pick_head(self.weights[site], site, head), rows, columns, special=special)
+        return view if between is None else view.between(*between)
 
     def alignment(
         self, site: str | None = None, head: int | None = None, *, threshold: float | None = None, **options: Any
@@ -340,6 +350,9 @@ class AttentionRecord:
         units: Units = "auto",
         theme: Theme = "light",
         scale: float | None = None,
+        word: str | int | None = None,
+        image: Over = "patches",
+        between: tuple[str, str] | None = None,
     ) -> None:
         """Write data (.json .npz), a picture (.png .svg .pdf) or a web page (.html), depending on the file's ending.
 
@@ -354,9 +367,16 @@ class AttentionRecord:
                 background). A page has the reader's.
             scale: Weight that gets the darkest colour of a picture, so that pictures can be compared; None for the smallest of
                 …, 0.1, 0.2, 0.5, 1 that no weight exceeds.
+            word: Row of a picture over images: an output word, or its number from 0; by default all words, but their mean in a
+                picture of all heads.
+            image: How a picture shows weights on an image: `patches` or `smooth`, over the image; `beside` it; or as a `matrix`
+                of words and patches.
+            between: Names of two segments, such as `("answer", "question")`, for a picture of attention from the first to the
+                second.
 
         Raises:
-            RequestError: If the file has another ending, a weight exceeds the scale, or a page or data get a theme or scale.
+            RequestError: If the file has another ending, a weight exceeds the scale, or a page or data get an option that only
+                pictures have.
             DataError: If the file cannot be written.
         """
         path = Path(path)
@@ -367,10 +387,11 @@ class AttentionRecord:
                 f"{path}: cannot save as '{ending}', expected one of {' '.join(endings)}{nearest(ending, endings)}"
             )
         options: dict[str, Any] = {"site": site, "head": head, "special": special, "caption": caption, "units": units}
+        drawn: dict[str, Any] = {"theme": theme, "scale": scale, "word": word, "image": image, "between": between}
         if ending in PICTURES:
-            renderer().write(self, path, theme=theme, scale=scale, **options)
-        elif (theme, scale) != ("light", None):
-            raise RequestError(f"{path}: theme and scale are for pictures ({' '.join(PICTURES)}), not for pages and data")
+            renderer().write(self, path, **drawn, **options)
+        elif tuple(drawn.values()) != ("light", None, None, "patches", None):
+            raise RequestError(f"{path}: {', '.join(drawn)} are for pictures ({' '.join(PICTURES)}), not for pages and data")
         elif ending == PAGE:
             renderer().write(self, path, **options)
         else:
@@ -387,8 +408,11 @@ class AttentionRecord:
         units: Units = "auto",
         theme: Theme = "light",
         scale: float | None = None,
+        word: str | int | None = None,
+        image: Over = "patches",
+        between: tuple[str, str] | None = None,
     ) -> "Figure":
-        """Draw a heatmap, a grid of heads, or the coloured words of a classification. A notebook shows the returned figure.
+        """Draw a heatmap, a grid of heads, the coloured words of a classification, or weights over an image or a sound.
 
         Args:
             site: The site to draw; by default as for `matrix`, but if all sites are of one kind, such as `decoder.0` and
@@ -400,9 +424,16 @@ class AttentionRecord:
             units: As for `in_units`.
             theme: As for `save`.
             scale: As for `save`.
+            word: As for `save`.
+            image: As for `save`.
+            between: As for `save`.
+
+        Returns:
+            The figure, which a notebook shows.
         """
         asked: dict[str, Any] = {"title": title, "special": special, "caption": caption, "units": units}
-        return renderer().draw(self, site=site, head=head, theme=theme, scale=scale, **asked)
+        drawn: dict[str, Any] = {"theme": theme, "scale": scale, "word": word, "image": image, "between": between}
+        return renderer().draw(self, site=site, head=head, **drawn, **asked)
 
     def _repr_html_(self) -> str:
         return renderer().embed(self)

@@ -40,6 +40,8 @@ class Segment:
     """Name in pictures, such as `image 1` or `text A`."""
     kind: ClassVar[str] = ""
     """Name of the class in files."""
+    unit: ClassVar[str] = "word"
+    """Name of the places in captions."""
     has_places: ClassVar[bool] = False
     """Whether each token is a place that has a name, and is therefore a word of its own."""
 
@@ -104,6 +106,7 @@ class ImageSegment(Segment):
     picture: bytes = b""
     """The image as PNG, for drawing, of at most `MAX_PICTURE_BYTES` and `MAX_PICTURE_PIXELS`; empty if there is none."""
     kind: ClassVar[str] = "image"
+    unit: ClassVar[str] = "patch"
     has_places: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -137,6 +140,7 @@ class SoundSegment(Segment):
     wave: tuple[float, ...] = ()
     """The envelope of the wave, for drawing: at most `MAX_WAVE` values from 0 to 1 at equal distances; empty if unknown."""
     kind: ClassVar[str] = "sound"
+    unit: ClassVar[str] = "frame"
     has_places: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

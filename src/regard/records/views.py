@@ -1,14 +1,14 @@
 """Compute weights over words from weights over tokens, for the views of a record."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 
-from regard.errors import RequestError
+from regard.errors import RequestError, nearest
 from regard.records.alignment import Link
-from regard.records.segments import Segment
+from regard.records.segments import Segment, TextSegment
 from regard.records.subwords import join_bytes, token_label
 from regard.rendering import Units
 from regard.scripts import is_spaceless
@@ -94,8 +94,22 @@ class Axis:
         return tuple(Span(each, min(words), max(words) + 1) for each, words in places if words)
 
     @property
+    def times(self) -> tuple[tuple[float, float] | None, ...]:
+        """For each word, the seconds at which it begins and ends in a sound; None if unknown."""
+        times: list[tuple[float, float] | None] = [None] * len(self.words)
+        for each in self.segments:
+            for token, (begin, end) in enumerate(each.times if isinstance(each, TextSegment) else (), each.start):
+                if (word := self.word_of[token]) >= 0:
+                    known = times[word] or (begin, end)
+                    times[word] = min(begin, known[0]), max(end, known[1])
+        return tuple(times)
+
+    @property
     def unit(self) -> str:
-        """The unit of the words: `character`, `token` or `word`."""
+        """The unit of the words: `character`, `token` or `word`; `patch` or `frame` if there is nothing else."""
+        placed = [span for span in self.spans if span.segment.has_places]
+        if placed and sum(span.end - span.start for span in placed) == len(self.words):
+            return placed[0].segment.unit
         # A model may read each letter of a script without spaces as a word.
         letters = [word for word in self.words if len(word) == 1 and is_spaceless(word)]
         default = "character" if 2 * len(letters) > len(self.words) else "word"
@@ -168,11 +182,59 @@ class WordView:
     row_spans: tuple[Span, ...] = ()
     """The segments of the rows."""
     column_spans: tuple[Span, ...] = ()
+    row_times: tuple[tuple[float, float] | None, ...] = ()
+    """For each row, the seconds at which its word begins and ends in a sound; None if unknown."""
+    outside: Float[np.ndarray, " rows"] | None = None
+    """Share of each row's total that fell on columns that `select` left out; None if it left out none."""
+
+    def select(self, rows: Iterable[int] | None = None, columns: Iterable[int] | None = None) -> "WordView":
+        """Return a view of some rows and columns, by their indices in increasing order; None for all."""
+        down = list(range(len(self.rows)) if rows is None else rows)
+        across = list(range(len(self.columns)) if columns is None else columns)
+        dropped = np.delete(np.abs(self.matrix.astype(np.float64)), across, axis=1).sum(axis=1)
+        share = np.divide(dropped, self.totals, out=np.zeros_like(dropped), where=self.totals > 0)
+        outside = share if self.outside is None else share + self.outside
+        return replace(
+            self,
+            rows=tuple(self.rows[index] for index in down),
+            columns=tuple(self.columns[index] for index in across),
+            matrix=self.matrix[down][:, across],
+            totals=self.totals[down],
+            hidden=self.hidden[down],
+            unknown_rows=tuple(self.unknown_rows[index] for index in down),
+            unknown_columns=tuple(self.unknown_columns[index] for index in across),
+            row_spans=_within(self.row_spans, down),
+            row_times=tuple(self.row_times[index] for index in down) if self.row_times else (),
+            column_spans=_within(self.column_spans, across),
+            outside=outside[down] if len(across) < len(self.columns) or self.outside is not None else None,
+        )
+
+    def between(self, rows: str, columns: str) -> "WordView":
+        """Return the view of the rows of one segment and the columns of another, by their names; empty for all.
+
+        Raises:
+            RequestError: If there is no segment with this name.
+        """
+        chosen = []
+        for spans, name in ((self.row_spans, rows), (self.column_spans, columns)):
+            names = {span.segment.name: span for span in spans if span.segment.name}
+            if name and name not in names:
+                known = ", ".join(map(repr, names)) or "none: name the texts, as in regard.record(weights, {'A': words, …})"
+                raise RequestError(f"between: there is no segment {name!r:.60}, only {known}{nearest(name, names)}")
+            chosen.append(range(names[name].start, names[name].end) if name else None)
+        return self.select(*chosen)
 
     @property
     def means(self) -> Float[np.ndarray, " columns"]:
         """Mean weight of each column over the rows; zeros if there is no row."""
         return self.matrix.sum(axis=0, dtype=np.float64) / max(1, len(self.matrix))
+
+
+def _within(spans: Iterable[Span], kept: Sequence[int]) -> tuple[Span, ...]:
+    """Return the spans of which all words are kept, at their new places."""
+    new = {old: index for index, old in enumerate(kept)}
+    whole = [span for span in spans if all(index in new for index in range(span.start, span.end))]
+    return tuple(Span(span.segment, new[span.start], new[span.end - 1] + 1) for span in whole)
 
 
 def word_view(weights: Float[np.ndarray, "T S"], rows: Axis, columns: Axis, *, special: bool) -> WordView:
@@ -197,5 +259,6 @@ def word_view(weights: Float[np.ndarray, "T S"], rows: Axis, columns: Axis, *, s
         unknown_columns=columns.unknown,
         with_special=special,
         row_spans=rows.spans,
+        row_times=rows.times,
         column_spans=columns.spans,
     )

@@ -5,7 +5,9 @@ from typing import Literal
 
 import numpy as np
 
+from regard.plurals import plural
 from regard.records import AttentionRecord
+from regard.records.data import NOTE
 from regard.records.views import UNKNOWN_TOKENS, WordView, sides
 from regard.viz.labels import isolated, label
 from regard.viz.numbers import fixed, percent
@@ -14,19 +16,19 @@ NAMES = {"source": "source", "target": "output"}
 """Names of the sides of a record."""
 Kind = Literal["label", "encoder", "decoder", "language", "cross"]
 
-# Descriptions of pictures; `row` and `column` are replaced by the units of rows and columns, such as `word`.
+# Descriptions of pictures; `row` and `columns` are replaced by the units of rows and columns, such as `word` and `words`.
 _SHOWS: dict[Kind, str] = {
-    "label": "which {column}s the model attended to when it chose the label",
-    "encoder": "which {column}s the encoder attended to when it encoded that {row}",
-    "decoder": "which earlier output {column}s the decoder attended to when it wrote that {row}",
-    "language": "which {column}s up to that {row} the model attended to when it predicted the next one",
-    "cross": "which source {column}s the decoder attended to when it wrote that output {row}",
+    "label": "which {columns} the model attended to when it chose the label",
+    "encoder": "which {columns} the encoder attended to when it encoded that {row}",
+    "decoder": "which earlier output {columns} the decoder attended to when it wrote that {row}",
+    "language": "which {columns} up to that {row} the model attended to when it predicted the next one",
+    "cross": "which source {columns} the decoder attended to when it wrote that output {row}",
 }
 _READ: dict[Kind, str] = {  # for records whose rows are the words that a decoder reads
-    "decoder": "which output {column}s the decoder attended to when it read that {row}",
-    "cross": "which source {column}s the decoder attended to when it read that output {row}",
+    "decoder": "which output {columns} the decoder attended to when it read that {row}",
+    "cross": "which source {columns} the decoder attended to when it read that output {row}",
 }
-_CAUSAL = "which {column}s up to that {row} the model attended to when it read that {row}"
+_CAUSAL = "which {columns} up to that {row} the model attended to when it read that {row}"
 _MOST_NAMES, _MOST_UNKNOWN = 4, 8
 _LONGEST_NOTE = 800
 # Rows count as normalised if their sums differ from one by no more than this.
@@ -43,27 +45,47 @@ def kind_of(record: AttentionRecord, site: str) -> Kind:
 
 
 def write(
-    record: AttentionRecord, sites: Sequence[str], views: Sequence[WordView], head: int | None = None, *, grid: bool = False
+    record: AttentionRecord,
+    sites: Sequence[str],
+    views: Sequence[WordView],
+    head: int | None = None,
+    *,
+    grid: bool = False,
+    each: str = "row",
+    units: tuple[str, str] | None = None,
 ) -> list[str]:
-    """Return the sentences of the caption below a picture of some sites of one kind, which has a map for each if `grid`."""
-    return [shows(record, sites, head, grid=grid), *hides(views), *unknown(views[0]), *note(record)]
+    """Return the sentences of the caption below a picture of some sites of one kind, which has a map for each if `grid`.
+
+    `each` is the part of the picture that shows the weights of one output, and `units` are those of rows and columns.
+    """
+    shown = shows(record, sites, head, grid=grid, each=each, units=units)
+    return [shown, *borders(views[0]), *hides(views), *unknown(views[0]), *note(record, units[1] if units else "word")]
 
 
-def note(record: AttentionRecord) -> list[str]:
+def note(record: AttentionRecord, unit: str = "word") -> list[str]:
     """Return the record's note on what the weights do not prove, or on what a measurement of their faithfulness showed."""
-    return [label(record.note, _LONGEST_NOTE)] if record.note.strip() else []
+    text = record.note.replace("words", plural(unit)) if record.note == NOTE else record.note
+    return [label(text, _LONGEST_NOTE)] if text.strip() else []
 
 
-def shows(record: AttentionRecord, sites: Sequence[str], head: int | None = None, *, grid: bool = False) -> str:
+def shows(
+    record: AttentionRecord,
+    sites: Sequence[str],
+    head: int | None = None,
+    *,
+    grid: bool = False,
+    each: str = "row",
+    units: tuple[str, str] | None = None,
+) -> str:
     """Return a sentence that says what a picture shows, and from which site and head."""
     kind = kind_of(record, sites[0])
     what = _READ[kind] if record.target_is_read and kind in _READ else _SHOWS[kind]
     # In causal attention, no token attends to a later one; one or two tokens do not show it.
-    is_causal = all(each.shape[-1] > 2 and not np.triu(each, 1).any() for each in map(record.weights.__getitem__, sites))
+    is_causal = all(array.shape[-1] > 2 and not np.triu(array, 1).any() for array in map(record.weights.__getitem__, sites))
     what = _CAUSAL if kind == "encoder" and is_causal else what
-    row, column = map(record.unit, sides(sites[0]))
-    what = what.format(row=row, column=column)
-    what = f"The colours show {what}" if kind == "label" else f"Each row shows {what}"
+    row, column = units or map(record.unit, sides(sites[0]))
+    what = what.format(row=row, columns=plural(column))
+    what = f"The colours show {what}" if kind == "label" else f"Each {each} shows {what}"
     family, _, part = sites[0].partition(".")
     if part == "rollout":
         what += ", followed through all layers (attention rollout)"
@@ -77,6 +99,13 @@ def shows(record: AttentionRecord, sites: Sequence[str], head: int | None = None
     return f"{what} ({label(sites[0], 80)}{which})."
 
 
+def borders(view: WordView) -> list[str]:
+    """Return a sentence that names the segments between which lines are drawn."""
+    spans = [*view.column_spans, *view.row_spans]
+    names = list(dict.fromkeys(span.segment.name for span in spans if not span.segment.has_places and span.segment.name))
+    return [f"Lines separate {', '.join(isolated(label(name, 40)) for name in names)}."] if len(names) > 1 else []
+
+
 def hides(views: Sequence[WordView]) -> list[str]:
     """Return sentences that say how much weight is not drawn, and what the rows sum to if they do not sum to 1."""
     shares = np.concatenate([view.hidden[view.totals > 0] for view in views])
@@ -84,22 +113,28 @@ def hides(views: Sequence[WordView]) -> list[str]:
     if not len(shares):
         return []
     names = list(dict.fromkeys(name for view in views for name in view.special))
+    outside = [view.outside[view.totals > 0] for view in views if view.outside is not None]
     if not names:
-        said = ["Special tokens are drawn." if views[0].with_special else "All weight is drawn."]
+        said = [] if outside else ["Special tokens are drawn." if views[0].with_special else "All weight is drawn."]
     else:
         shown = ", ".join(isolated(label(name, 16)) for name in names[:_MOST_NAMES]) + (
             ", …" if len(names) > _MOST_NAMES else ""
         )
-        mean, most = percent(float(shares.mean())), percent(float(shares.max()))
-        part = f"{mean} of a row's weight on average and {most} at most"
-        if mean == most:
-            part = f"{most} of the weight" if len(shares) == 1 else f"{most} of each row's weight"
-        said = [f"Special tokens ({shown}) are not drawn; they received {part}."]
+        said = [f"Special tokens ({shown}) are not drawn; they received {_part(shares)}."]
+    if outside:
+        said.append(f"Tokens outside this part are not drawn; they received {_part(np.concatenate(outside))}.")
     signed = any((view.matrix < 0).any() for view in views)
     if not signed and (abs(totals - 1) > _TOLERANCE).any():
         low, high = fixed(float(totals.min())), fixed(float(totals.max()))
         said.append(f"Rows sum to {low}, not to 1." if low == high else f"Rows sum to {low} to {high}, not to 1.")
     return said
+
+
+def _part(shares: np.ndarray) -> str:
+    mean, most = percent(float(shares.mean())), percent(float(shares.max()))
+    if mean == most:
+        return f"{most} of the weight" if len(shares) == 1 else f"{most} of each row's weight"
+    return f"{mean} of a row's weight on average and {most} at most"
 
 
 def unknown(view: WordView) -> list[str]:

@@ -39,15 +39,17 @@ class Palette:
     """Colour of the lines between cells."""
     neutral: str
     """Colour of bars that are neither good nor bad."""
+    mark: str
+    """Colour of marks on weights."""
     positive: Sequence[str]
     """Anchor colours from zero to the largest weight."""
     negative: Sequence[str]
 
 
-_ON_WHITE = Palette("white", "#111111", "#555555", "#999999", "#e4e4e4", "#b8bcc4", LIGHT, LIGHT_NEGATIVE)
+_ON_WHITE = Palette("white", "#111111", "#555555", "#999999", "#e4e4e4", "#b8bcc4", "#d9480f", LIGHT, LIGHT_NEGATIVE)
 _PALETTES: Mapping[Theme, Palette] = {
     "light": _ON_WHITE,
-    "dark": Palette(DARK[0], "#f2f2f2", "#b4b8c0", "#777c86", "#2a2d34", "#6b7078", DARK, DARK_NEGATIVE),
+    "dark": Palette(DARK[0], "#f2f2f2", "#b4b8c0", "#777c86", "#2a2d34", "#6b7078", "#ffa94d", DARK, DARK_NEGATIVE),
     "transparent": replace(_ON_WHITE, background="none"),
 }
 

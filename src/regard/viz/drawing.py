@@ -1,16 +1,19 @@
 """The renderer of records (see `regard.rendering`), which makes figures, files, and frames for notebooks.
 
-A classification is drawn as coloured words, many sites as a grid, and all else as a heatmap.
+Weights on an image or a sound are drawn over it, a classification as coloured words, many sites as a grid, and all else as a
+heatmap.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from regard import disk
+from regard.errors import RequestError, nearest
 from regard.records import AttentionRecord
 from regard.records.views import sides
-from regard.rendering import PAGE, Theme, Units, themed
-from regard.viz import grid, heatmap, page, words
+from regard.rendering import PAGE, Over, Theme, Units, themed
+from regard.viz import grid, heatmap, page, places, sound, words
+from regard.viz import image as image_picture
 from regard.viz.picture import Picture
 
 
@@ -22,6 +25,8 @@ def draw(
     head: int | None = None,
     units: Units = "auto",
     theme: Theme = "light",
+    word: str | int | None = None,
+    image: Over = "patches",
     **options: Any,
 ) -> Picture:
     """Draw a record; the arguments and errors are those of `AttentionRecord.plot`, and a file is written if `path` is given.
@@ -30,13 +35,24 @@ def draw(
     site. The title of coloured words is, by default, the label with its probability. In a classification, sites of attention
     among the words are drawn as heatmaps.
     """
+    if image not in get_args(Over):
+        raise RequestError(f"image is {image!r:.40}, expected {', '.join(get_args(Over))}{nearest(str(image), get_args(Over))}")
     record = record.in_units(units)
     families = {each.partition(".")[0] for each in record.sites}
     if site is None and head is None and len(families) == 1 < len(record.sites):
         [site] = families
     with themed(theme):
-        if site is not None and site not in record.weights and head is None and grid.sites_of(record, site):
-            return grid.draw(record, path, family=site, **options)  # `cross` may also be a site, which summarises the others
+        family = [] if site is None or site in record.weights or head is not None else grid.sites_of(record, site)
+        sites = family or [record.site(site)]  # `cross` may also be a site, which summarises the others
+        of = "" if image == "matrix" else places.kind(record, sites[0])
+        if of == "image":
+            return image_picture.draw(record, path, sites=sites, head=head, word=word, image=image, **options)
+        if of == "sound" and not family:
+            return sound.draw(record, path, site=sites[0], head=head, word=word, **options)
+        if word is not None or image in ("smooth", "beside"):
+            raise RequestError(f"word and image are for weights on images and sounds; the columns of {sites[0]!r} are words")
+        if family:
+            return grid.draw(record, path, family=str(site), **options)
         if record.is_classification and sides(record.site(site)) == ("target", "source"):
             return words.draw(record, path, site=site, head=head, **options)
         return heatmap.draw(record, path, site=site, head=head, **options)

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 
 from regard.errors import RequestError, nearest
+from regard.plurals import plural
 from regard.records import AttentionRecord
 from regard.records.views import WordView, sides
 from regard.viz import colour, picture
@@ -52,6 +53,7 @@ def draw(
     special: bool = False,
     caption: bool = True,
     scale: float | None = None,
+    between: tuple[str, str] | None = None,
 ) -> Picture:
     """Draw every head of every site of a family.
 
@@ -64,6 +66,7 @@ def draw(
         special: If True, special tokens are rows and columns like words.
         caption: If False, the picture has no text below it.
         scale: As for `drawing.draw`.
+        between: As for `AttentionRecord.view`.
 
     Raises:
         RequestError: If there is no such family, or the file has another ending.
@@ -75,7 +78,7 @@ def draw(
         raise RequestError(
             f"the record has no sites of the family {family!r}, only of {', '.join(families)}{nearest(family, families)}"
         )
-    maps = [_heads(record, site, special) for site in sites]
+    maps = [_heads(record, site, special=special, between=between) for site in sites]
     views = [view for row in maps for _, view in row]
     title = label(title, 200) if title else ""
     rows, columns = ([label(word, 24) for word in words] for words in (views[0].rows, views[0].columns))
@@ -98,6 +101,7 @@ def draw(
             for column, (name, view) in enumerate(heads):
                 axes = figure.add_panel(column * (width + _GAP), row * (height + _GAP + _NAME_ROOM), width, height)
                 _draw_map(axes, view.matrix[:, ::-1] if turned else view.matrix, shades, turned=turned)
+                picture.draw_borders(axes, view, turned=turned, width=0.6)
                 axes.set_title(
                     name, loc="left", pad=3, fontsize=min(_NAME, 72 * width / (0.62 * len(name))), color=palette().grey
                 )
@@ -121,7 +125,7 @@ def draw(
 
 
 def _foot(record: AttentionRecord, sites: Sequence[str], views: Sequence[WordView], has_words: bool) -> list[str]:
-    down, across = (f"{NAMES[side]} {record.unit(side)}s" for side in sides(sites[0]))
+    down, across = (f"{NAMES[side]} {plural(record.unit(side))}" for side in sides(sites[0]))
     rows, columns = views[0].rows, views[0].columns
     axes = f"Down: {down}. Across: {across}{', from right to left' if runs_right_to_left(columns) else ''}."
     axes += f" A line after every {_GUIDE} rows and columns." if max(len(rows), len(columns)) > _GUIDE else ""
@@ -130,12 +134,12 @@ def _foot(record: AttentionRecord, sites: Sequence[str], views: Sequence[WordVie
     return [f"{shown} {axes}", *rest]
 
 
-def _heads(record: AttentionRecord, site: str, special: bool) -> list[tuple[str, WordView]]:
+def _heads(record: AttentionRecord, site: str, **options: Any) -> list[tuple[str, WordView]]:
     """Return the name and the view of each head of a site, or of the whole site if it has no heads."""
     heads, name = record.num_heads(site), label(site, 30)
     if heads is None:
-        return [(name, record.view(site, special=special))]
-    return [(f"{name} · head {head}", record.view(site, head, special=special)) for head in range(heads)]
+        return [(name, record.view(site, **options))]
+    return [(f"{name} · head {head}", record.view(site, head, **options)) for head in range(heads)]
 
 
 def _cells(rows: int, columns: int, shape: tuple[int, int]) -> tuple[float, float]:

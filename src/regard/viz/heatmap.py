@@ -30,6 +30,7 @@ def draw(
     special: bool = False,
     caption: bool = True,
     scale: float | None = None,
+    between: tuple[str, str] | None = None,
 ) -> Picture:
     """Draw the weights of a record over words; the arguments and errors are those of `drawing.draw`.
 
@@ -37,7 +38,7 @@ def draw(
     right to left if their words do.
     """
     site = record.site(site)
-    view = record.view(site, head, special=special)
+    view = record.view(site, head, special=special, between=between)
     kind = "True label" if record.is_classification else "Reference"
     reference = [] if record.reference is None else [f"{kind}: {label(record.reference, 400)}"]
     title = label(title, 200) if title else ""
@@ -47,7 +48,7 @@ def draw(
     rows, columns = ([label(word) for word in words] for words in (view.rows, view.columns))
     # The first word of such a text is the rightmost column.
     unknown_columns = view.unknown_columns
-    if runs_right_to_left(columns):
+    if turned := runs_right_to_left(columns):
         columns, matrix, unknown_columns = columns[::-1], matrix[:, ::-1], unknown_columns[::-1]
     size, side = next(x[1:] for x in _SIZES if max(matrix.shape) <= x[0])
     places = decimals(greatest(matrix))
@@ -60,7 +61,7 @@ def draw(
         width = max(side, max(figure.measure(columns, size)) + 0.14)
         angle = 0 if width <= max(side, 0.9) and len(columns) <= 16 else 45 if len(columns) <= 40 else 90
         down, across = (NAMES[each] for each in sides(site))
-        picture.draw_matrix(
+        axes = picture.draw_matrix(
             figure,
             matrix,
             picture.colours(matrix, colour.full_scale(matrix, given=scale)),
@@ -72,5 +73,6 @@ def draw(
             unknown=(view.unknown_rows, unknown_columns),
             numbers=[number if float(number) else "" for number in numbers],
         )
+        picture.draw_borders(axes, view, turned=turned, width=1.2)
         figure.finish(title, foot, least_width=_MIN_WIDTH, centred=True)
     return figure

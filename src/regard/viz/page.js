@@ -1,4 +1,3 @@
-"use strict";
 // Matrices: each article contains the data of its matrices as JSON. Everything is put into the page as text, never as markup.
 for (const article of document.querySelectorAll(".matrix")) {
   const data = JSON.parse(article.querySelector("script").textContent);
@@ -8,24 +7,34 @@ for (const article of document.querySelectorAll(".matrix")) {
   const site = article.querySelector("select.site");
   const head = article.querySelector("select.head");
   const units = article.querySelector("select.units");
+  const texts = article.querySelector("select.texts");
   const told = article.querySelector(".told");
-  const names = { source: "source", target: "output", read: "output" };
+  const names = { source: "source", target: "output" };
   let view = data.views[0];
   let places = {};
+  // The indices of the words that the lines and the table list: not those of patches and frames, and only the chosen texts.
+  let listed = { row: [], column: [] };
 
-  const words = (side) => data.words[view.units][side === "row" ? view.rows : view.columns];
-  const isUnknown = (side, index) => data.unknown[view.units][side === "row" ? view.rows : view.columns].includes(index);
+  const axis = (side) => (side === "row" ? view.rows : view.columns);
+  const words = (side) => data.words[view.units][axis(side)];
+  const isUnknown = (side, index) => data.unknown[view.units][axis(side)].includes(index);
+  const textsOf = (side) => data.spans[view.units][axis(side)].filter((span) => span.figure === null);
+  // Whether a text begins with this word, which is not the first one that is listed.
+  const isBorder = (side, index) => index !== listed[side][0] && textsOf(side).some((span) => span.start === index || span.end === index);
+  const wordClass = (side, index) => `word${isUnknown(side, index) ? " unknown" : ""}${isBorder(side, index) ? " border" : ""}`;
+  const chip = (side, index) => lines[side].children[listed[side].indexOf(index)];
   const other = (side) => (side === "row" ? "column" : "row");
   const at = (row, column) => view.cells[row * words("column").length + column];
   const weight = (cell) => cell / 10 ** data.places;
-  const value = (cell) => weight(cell).toFixed(data.places);
+  const value = (cell) => weight(cell).toFixed(data.digits);
+  const exactly = (cell) => weight(cell).toFixed(data.places);
   const shade = (cell) =>
     (cell < 0 ? "b" : "a") + Math.floor(Math.min(1, Math.abs(weight(cell)) / data.scale) * data.levels + 0.5);
   const turned = (each) => data.rtl.includes(each.columns);
 
   const clear = () => {
     for (const side of ["row", "column"])
-      [...lines[side].children].forEach((word, index) => (word.className = isUnknown(side, index) ? "word unknown" : "word"));
+      listed[side].forEach((index) => (chip(side, index).className = wordClass(side, index)));
     for (const marked of article.querySelectorAll(".here")) marked.classList.remove("here");
   };
 
@@ -34,38 +43,52 @@ for (const article of document.querySelectorAll(".matrix")) {
     clear();
     const others = words(other(side));
     const cells = others.map((_, j) => (side === "row" ? at(index, j) : at(j, index)));
-    lines[side].children[index].classList.add("here");
-    cells.forEach((cell, j) => lines[other(side)].children[j].classList.add(shade(cell)));
-    header(side, index).classList.add("here");
+    chip(side, index)?.classList.add("here");
+    for (const j of listed[other(side)]) chip(other(side), j).classList.add(shade(cells[j]));
+    header(side, index)?.classList.add("here");
+    if (side === "row") stage?.heat(index);
+    stage?.mark(side === "row" ? -1 : index);
     const best = cells.map((cell, j) => [cell, others[j]]).filter(([cell]) => cell !== 0);
     best.sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
     const arrow = side === "row" ? " ← " : " → ";
     readout.textContent =
-      words(side)[index] + arrow + (best.slice(0, 5).map(([cell, word]) => `${word} ${value(cell)}`).join(" · ") || "nothing");
+      words(side)[index] + arrow + (best.slice(0, 5).map(([cell, word]) => `${word} ${exactly(cell)}`).join(" · ") || "nothing");
   };
 
   const showCell = (row, column) => {
     showWord("row", row);
     for (const marked of lines.column.querySelectorAll(".here")) marked.classList.remove("here");
-    lines.column.children[column].classList.add("here");
+    chip("column", column).classList.add("here");
     header("column", column).classList.add("here");
-    table.tBodies[0].rows[row].cells[column + 1].classList.add("here");
+    table.tBodies[0].rows[listed.row.indexOf(row)].cells[listed.column.indexOf(column) + 1].classList.add("here");
     readout.textContent = `${words("row")[row]} ← ${words("column")[column]}: ${value(at(row, column))}`;
   };
 
-  const header = (side, index) =>
-    side === "row" ? table.tBodies[0].rows[index].cells[0] : table.tHead.rows[0].cells[index + 1];
+  // A patch or a frame that is pointed at shades the words; when the pointer leaves, the words are as before.
+  const stage = makeStage(article, data, (side, index) => {
+    if (side !== "none") return showWord(side, index);
+    clear();
+    stage.mark(-1);
+    readout.textContent = hint();
+  });
+
+  const header = (side, index) => {
+    const at = listed[side].indexOf(index);
+    return side === "row" ? table.tBodies[0].rows[at]?.cells[0] : at < 0 ? undefined : table.tHead.rows[0].cells[at + 1];
+  };
 
   // Return the position of an element that is a word, a heading or a cell; null for other elements.
   const place = (element) => {
     const word = element.closest?.(".word");
-    if (word) return { kind: "word", side: word.parentElement === lines.row ? "row" : "column", index: position(word) };
+    if (word) {
+      const side = word.parentElement === lines.row ? "row" : "column";
+      return { kind: "word", side, index: listed[side][position(word)] };
+    }
     const cell = element.closest?.("td, th");
     if (!cell || !table.contains(cell) || cell.classList.contains("corner")) return null;
-    if (cell.tagName === "TD") return { kind: "cell", row: cell.parentElement.sectionRowIndex, column: cell.cellIndex - 1 };
-    return cell.scope === "row"
-      ? { kind: "word", side: "row", index: cell.parentElement.sectionRowIndex }
-      : { kind: "word", side: "column", index: cell.cellIndex - 1 };
+    const [row, column] = [listed.row[cell.parentElement.sectionRowIndex], listed.column[cell.cellIndex - 1]];
+    if (cell.tagName === "TD") return { kind: "cell", row, column };
+    return cell.scope === "row" ? { kind: "word", side: "row", index: row } : { kind: "word", side: "column", index: column };
   };
   const position = (element) => Array.prototype.indexOf.call(element.parentElement.children, element);
 
@@ -92,26 +115,28 @@ for (const article of document.querySelectorAll(".matrix")) {
     let target;
     let group = "grid";
     if (found.kind === "cell") {
-      const row = clamp(found.row + down, words("row").length);
+      const row = clamp(listed.row.indexOf(found.row) + down, listed.row.length);
       const turn = !ends && turned(view) ? -1 : 1;
-      target = table.tBodies[0].rows[row].cells[clamp(found.column + turn * right, words("column").length) + 1];
+      target = table.tBodies[0].rows[row].cells[clamp(listed.column.indexOf(found.column) + turn * right, listed.column.length) + 1];
     } else {
       group = found.side;
       // If the sentence runs from right to left, the left and right arrow keys are exchanged.
       const turn = !ends && getComputedStyle(lines[group]).direction === "rtl" ? -1 : 1;
-      target = lines[group].children[clamp(found.index + down + turn * right, words(group).length)];
+      target = lines[group].children[clamp(listed[group].indexOf(found.index) + down + turn * right, listed[group].length)];
     }
     stop(group, target);
     target.focus();
   };
 
   const drawLine = (side) => {
-    lines[side].previousElementSibling.textContent = names[side === "row" ? view.rows : view.columns];
+    lines[side].previousElementSibling.textContent = names[axis(side).split(" ")[0]];
+    lines[side].parentElement.hidden = !listed[side].length;
     lines[side].replaceChildren(
-      ...words(side).map((word, index) => {
+      ...listed[side].map((index) => {
         const span = document.createElement("span");
-        span.className = isUnknown(side, index) ? "word unknown" : "word"; // no dir attribute: dir="auto" of the line ignores children that have one
-        span.textContent = word;
+        span.className = wordClass(side, index); // no dir attribute: dir="auto" of the line ignores children that have one
+        if (side === "row" && stage) span.append(...stage.thumb(index));
+        span.append(words(side)[index]);
         return span;
       }),
     );
@@ -130,19 +155,27 @@ for (const article of document.querySelectorAll(".matrix")) {
       made.append(span);
       return made;
     };
-    const columns = words("column");
+    const columns = listed.column.map((column) => words("column")[column]);
     const heads = table.tHead.rows[0];
-    heads.replaceChildren(heads.cells[0], ...columns.map((word, column) => cell("th", word, "col", isUnknown("column", column))));
+    heads.replaceChildren(
+      heads.cells[0],
+      ...listed.column.map((column) => {
+        const made = cell("th", words("column")[column], "col", isUnknown("column", column));
+        made.classList.toggle("border", isBorder("column", column));
+        return made;
+      }),
+    );
     table.tBodies[0].replaceChildren(
-      ...words("row").map((word, row) => {
+      ...listed.row.map((row) => {
         const line = document.createElement("tr");
-        line.append(cell("th", word, "row", isUnknown("row", row)));
-        columns.forEach((_, column) => {
+        line.className = isBorder("row", row) ? "border" : "";
+        line.append(cell("th", words("row")[row], "row", isUnknown("row", row)));
+        for (const column of columns.length ? listed.column : []) {
           const weight = at(row, column);
           const made = cell("td", weight ? value(weight) : "");
-          made.className = shade(weight);
+          made.className = shade(weight) + (isBorder("column", column) ? " border" : "");
           line.append(made);
-        });
+        }
         return line;
       }),
     );
@@ -156,14 +189,7 @@ for (const article of document.querySelectorAll(".matrix")) {
   const gallery = article.querySelector(".gallery");
   const small = new Map();
   const drawGallery = () => {
-    const probe = article.appendChild(document.createElement("i"));
-    const colours = {};
-    for (const letter of "ab")
-      for (let level = 0; level <= data.levels; level++) {
-        probe.className = letter + level;
-        colours[letter + level] = getComputedStyle(probe).backgroundColor.match(/\d+/g).slice(0, 3);
-      }
-    probe.remove();
+    const colours = shadeColours(article, data.levels);
     for (const [each, button] of small) {
       const canvas = button.firstElementChild;
       canvas.width = data.words[each.units][each.columns].length || 1;
@@ -195,8 +221,7 @@ for (const article of document.querySelectorAll(".matrix")) {
     }
     drawGallery();
     gallery.parentElement.hidden = false;
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawGallery);
-    new MutationObserver(drawGallery).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    whenThemeChanges(drawGallery);
   };
 
   const choose = () => {
@@ -207,13 +232,40 @@ for (const article of document.querySelectorAll(".matrix")) {
       button.setAttribute("aria-pressed", each === view);
       button.hidden = each.units !== view.units;
     }
-    for (const side of ["row", "column"]) drawLine(side);
-    drawTable();
-    table.parentElement.hidden = article.querySelector(".legend").hidden = !view.cells.length;
-    article.querySelector(".nothing").hidden = view.cells.length > 0;
-    readout.textContent = view.cells.length ? "Hover or focus a word or a cell." : "";
+    offerTexts();
+    showChosen();
     if (told) told.textContent = view.told;
   };
+  // Offer the pairs of texts between which attention can be shown alone.
+  const offerTexts = () => {
+    const [from, to] = [textsOf("row"), textsOf("column")];
+    const pairs = from.flatMap((row) => to.map((column) => [row, column]));
+    texts.replaceChildren(
+      new Option("all", ""),
+      ...pairs.map(([row, column], place) => new Option(`${row.name} → ${column.name}`, String(place))),
+    );
+    texts.parentElement.hidden = from.length + to.length < 2 || !from.length || !to.length;
+  };
+  const showChosen = () => {
+    const [from, to] = [textsOf("row"), textsOf("column")];
+    const chosen = texts.value === "" ? {} : { row: from[Math.floor(texts.value / to.length)], column: to[texts.value % to.length] };
+    for (const side of ["row", "column"]) {
+      const placed = data.spans[view.units][axis(side)].filter((span) => span.figure !== null);
+      const { start, end } = chosen[side] ?? { start: 0, end: Infinity };
+      listed[side] = [...words(side).keys()].filter(
+        (index) => start <= index && index < end && !placed.some((span) => span.start <= index && index < span.end),
+      );
+    }
+    stage?.draw(view);
+    for (const side of ["row", "column"]) drawLine(side);
+    stage?.paintAll();
+    drawTable();
+    table.parentElement.hidden = !view.cells.length || !listed.column.length;
+    for (const legend of article.querySelectorAll(".legend")) legend.hidden = !view.cells.length;
+    article.querySelector(".nothing").hidden = view.cells.length > 0;
+    readout.textContent = view.cells.length ? hint() : "";
+  };
+  const hint = () => (stage ? "The mean of all words. Point at a word or at the picture." : "Hover or focus a word or a cell.");
   const chooseSite = (wanted) => {
     const heads = data.views.filter((x) => x.site === site.value && x.units === data.views[0].units).map((x) => x.head);
     head.replaceChildren(...heads.map((x) => new Option(x === null ? "mean" : x, String(x))));
@@ -224,14 +276,15 @@ for (const article of document.querySelectorAll(".matrix")) {
 
   site.append(...[...new Set(data.views.map((x) => x.site))].map((x) => new Option(x, x)));
   site.parentElement.hidden = site.options.length < 2;
-  article.querySelector(".choice").hidden = data.views.length < 2;
   units.append(...Object.keys(data.words).map((x) => new Option(x, x)));
   units.parentElement.hidden = units.options.length < 2;
+  texts.addEventListener("change", showChosen);
   units.addEventListener("change", choose);
   site.addEventListener("change", () => chooseSite());
   head.addEventListener("change", choose);
   if (data.views.filter((x) => x.units === view.units).length > 2) makeGallery();
   chooseSite();
+  article.querySelector(".choice").hidden = [...article.querySelectorAll(".choice label")].every((label) => label.hidden);
   article.addEventListener("pointerover", show);
   article.addEventListener("focusin", show);
   article.addEventListener("keydown", move);

@@ -2,8 +2,8 @@
 
 The page shows each translation as two lines of words and as a grid with a value in each cell, and each classification as words
 with the colours of their weights. All this is visible without scripts. The script adds interaction: for example, selecting a
-word shades the words of the other line. The content security policy allows only the page's own style and script, by their
-hashes.
+word shades the words of the other line. Images and sounds have figures, over which the script draws the weights of the selected
+word. The content security policy allows only the page's own style and script, by their hashes, and the images inside it.
 
 A notebook shows the page in a frame, so that the page's style and script stay inside. A frame cannot grow by itself, and it
 cannot see whether the notebook around it is dark. The page in it reports its height to a script beside the frame. This script
@@ -66,12 +66,15 @@ def _document(records: list[AttentionRecord], *, style: str = "", script: str = 
     """Build a page; `style` and `script` are added to those of all pages, and must come from this package."""
     # No text of a record may become part of the style or the script: the policy allows both by their hashes.
     style = _asset("page.css") + page_views.palette() + style
-    script = _asset("page.js") + _asset("page_words.js") + script
+    script = _asset("page_places.js") + _asset("page.js") + _asset("page_words.js") + script
     texts = records[0].source_text, records[0].target_text
     # All records of a page share the budget of cells.
     chosen = Options(MAX_CELLS // len(records), **options)
     return _template().render(
-        policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'",
+        policy=(
+            f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; "
+            "form-action 'none'"
+        ),
         title=label(" → ".join(text for text in texts if text.strip()), 120),
         style=style,
         script=script,

@@ -1,15 +1,19 @@
 """The views of a record on a page, as data for its template and its script: words, weights, shades and captions."""
 
+import base64
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from regard.plurals import counted
-from regard.records import AttentionRecord
-from regard.records.views import WordView, sides
+from regard.records import AttentionRecord, ImageSegment, Segment, SoundSegment
+from regard.records.views import Span, WordView, sides
 from regard.rendering import Units
-from regard.viz import caption, colour
+from regard.viz import caption, colour, places
 from regard.viz.labels import label, runs_right_to_left
 from regard.viz.numbers import amount, blank_cells, decimals, fixed, greatest, probability, tick, units
 from regard.viz.summary import further_labels, headline
@@ -17,8 +21,10 @@ from regard.viz.summary import further_labels, headline
 LEVELS = 20
 """Number of shades of weights above zero."""
 MOST_LABELS = 20
-# Names of the axes; `read` stands for the words that a decoder reads, if they differ from the words that it writes.
-_NAMES = {"source": "source", "target": "output", "read": "output"}
+# Quality of photographs on a page, from 0 to 100.
+_QUALITY = 88
+# Names of the axes. A second list of words of one side has a number, such as `source 2`.
+_NAMES = {"source": "source", "target": "output"}
 
 
 @dataclass(frozen=True)
@@ -69,77 +75,170 @@ def _heads(record: AttentionRecord, site: str) -> list[int | None]:
 
 def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *, with_note: bool = True) -> dict[str, Any]:
     """Return the matrices of one or more sites, beginning with the one that is shown first; `with_note` adds the record's."""
-    choices, budget, left_out, shown = _choices(record, options.units), options.budget, 0, []
+    choices, budget, left_out = _choices(record, options.units), options.budget, 0
+    shown: list[tuple[str, str, int | None, WordView]] = []
     for kind, converted in choices.items():
-        pairs, missing, budget = _fitting(converted, sites, budget)
+        pairs, missing, budget = _fitting(converted, sites, budget, options)
         left_out = left_out or missing
-        shown += [(kind, site, head, converted.view(site, head, special=options.special)) for site, head in pairs]
-    # All matrices of a record share one scale, so that their colours can be compared.
+        shown += [(kind, site, head, _view(converted, site, head, options)) for site, head in pairs]
+    # All matrices of a record share one scale, so that their colours can be compared; so do all images and sounds.
     weights_of_all = [view.matrix for *_, view in shown]
-    scale, places = colour.full_scale(*weights_of_all), decimals(greatest(*weights_of_all))
-    words, unknown, views = _named_views(shown, choices, places, options)
-    first, named, lost = views[0], words[shown[0][0]], unknown[shown[0][0]]
-    rows, columns = named[first["rows"]], named[first["columns"]]
-    turned = [axis for axis, names in named.items() if runs_right_to_left(names)]
-    weights = [
-        (shade(cell * 10.0**-places / scale), fixed(cell * 10.0**-places, places) if cell else "") for cell in first["cells"]
-    ]
-    width, letters = len(columns), sum(min(len(word), 24) for word in columns)
+    on_places = [view.matrix[:, _placed(view.column_spans)] for *_, view in shown]
+    scale, digits = colour.full_scale(*weights_of_all), decimals(greatest(*weights_of_all))
+    precision = max(digits, decimals(greatest(*on_places)))
+    spans = list({span.segment: span for *_, view in shown for span in places.places(view)}.values())
+    figures = [span.segment for span in spans]
+    axes, views = _named_views(shown, choices, figures, precision, options)
+    first = views[0]
+    down, across = (axes[first["units"]][first[side]] for side in ("rows", "columns"))
+    turned = [name for name, axis in axes[first["units"]].items() if runs_right_to_left(axis["words"])]
+    rows, columns = _listed(down), _listed(across)
+    cells = np.reshape(first["cells"], (len(down["words"]), len(across["words"])))[:, columns]
+    weights = [[weight * 10.0**-precision for weight in row] for row in cells.tolist()]
+    width, letters = len(columns), sum(min(len(across["words"][column]), 24) for column in columns)
+    unit = figures[0].unit if figures else "word"
     further = counted(left_out, "further matrix", "further matrices")
     rest = [f"To keep the page small, it leaves out {further} (heads or sites)."] if left_out else []
-    if any(0 in view["cells"] for view in views):
-        rest.append(blank_cells(places))
+    if columns and any(0 in view["cells"] for view in views):
+        rest.append(blank_cells(digits))
     return {
         # The source comes first, in reading order.
-        "sentences": [(side, _NAMES[first[side]], named[first[side]], lost[first[side]]) for side in ("columns", "rows")],
+        "sentences": [
+            (side, _NAMES[first[side].split()[0]], [axis["words"][index] for index in listed], _among(axis["unknown"], listed))
+            for side, axis, listed in (("columns", across, columns), ("rows", down, rows))
+        ],
         "is_empty": not first["cells"],
+        "has_table": bool(columns),
         "empty": caption.empty(record, sites[0]),
         "direction": "rtl" if first["columns"] in turned else "ltr",
         # Long names are vertical, so that the table is not too wide.
         "crowd": "many crowd" if width > 24 else "many" if width > 8 or letters > 100 else "",
-        "columns": columns,
-        "unknown": (lost[first["rows"]], lost[first["columns"]]),
-        "rows": [(word, weights[row * width : (row + 1) * width]) for row, word in enumerate(rows)],
+        "columns": [across["words"][column] for column in columns],
+        "unknown": (_among(down["unknown"], rows), _among(across["unknown"], columns)),
+        "rows": [
+            (down["words"][row], [(shade(weight / scale), fixed(weight, digits) if weight else "") for weight in weights[row]])
+            for row in rows
+        ],
         "top": tick(scale),
         "negative": any((matrix < 0).any() for matrix in weights_of_all),
-        "caption": (first["told"], rest + (caption.note(record) if with_note else [])) if options.caption else None,
+        "figures": list(map(_figure, spans, places.names(spans))),
+        "figures_top": tick(colour.full_scale(*on_places)),
+        "caption": (first["told"], rest + (caption.note(record, unit) if with_note else [])) if options.caption else None,
         "data": {
-            "words": words,
-            "unknown": unknown,
+            **{
+                part: {kind: {name: axis[part] for name, axis in each.items()} for kind, each in axes.items()}
+                for part in ("words", "unknown", "spans", "times")
+            },
+            "figures": [_size(segment) for segment in figures],
             "rtl": turned,
             "views": views,
             "scale": scale,
+            "onPlaces": colour.full_scale(*on_places),
             "levels": LEVELS,
-            "places": places,
+            "digits": digits,
+            "places": precision,
         },
     }
+
+
+def _view(record: AttentionRecord, site: str, head: int | None, options: Options) -> WordView:
+    """Return the view of a site: on images and sounds, that of the words that attend to them."""
+    if not places.kind(record, site):
+        return record.view(site, head, special=options.special)
+    view = places.looked(record, site, head, special=options.special, earlier=True)
+    return places.without_silence(view)[0] if places.kind(record, site) == "sound" else view
+
+
+def _placed(spans: Sequence[Span]) -> list[int]:
+    """Return the indices of the words that are patches or frames."""
+    return [index for span in spans if span.segment.has_places for index in range(span.start, span.end)]
+
+
+def _listed(axis: Mapping[str, Any]) -> list[int]:
+    """Return the indices of the words of an axis that are neither patches nor frames."""
+    placed = {index for span in axis["spans"] if span["figure"] is not None for index in range(span["start"], span["end"])}
+    return [index for index in range(len(axis["words"])) if index not in placed]
+
+
+def _among(chosen: Sequence[int], listed: Sequence[int]) -> list[int]:
+    """Return the places in a list of indices of those that are chosen."""
+    return [place for place, index in enumerate(listed) if index in set(chosen)]
+
+
+def _figure(span: Span, name: str) -> dict[str, Any]:
+    """Return what the template shows of an image or a sound."""
+    picture = places.open_picture(span)
+    if picture is None:
+        return {"kind": span.segment.kind, "name": label(name, 80), "source": "", "size": (1, 1)}
+    # The file is written anew, so that none of its metadata reaches the page.
+    files = {}
+    for kind, options in (("png", {"optimize": True}), ("jpeg", {"quality": _QUALITY})):
+        buffer = io.BytesIO()
+        picture.save(buffer, kind, **options)
+        files[kind] = buffer.getvalue()
+    kind = min(files, key=lambda each: len(files[each]))
+    source = f"data:image/{kind};base64,{base64.b64encode(files[kind]).decode()}"
+    return {"kind": span.segment.kind, "name": label(name, 80), "source": source, "size": picture.size}
+
+
+def _size(segment: Segment) -> dict[str, Any]:
+    """Return what the script needs to know about an image or a sound."""
+    if isinstance(segment, SoundSegment):
+        return {"kind": segment.kind, "seconds": segment.seconds, "length": segment.num_tokens, "wave": segment.wave}
+    assert isinstance(segment, ImageSegment)
+    return {"kind": segment.kind, "rows": segment.rows, "columns": segment.columns}
 
 
 def _named_views(
     shown: Sequence[tuple[str, str, int | None, WordView]],
     choices: Mapping[str, AttentionRecord],
-    places: int,
+    figures: Sequence[Segment],
+    precision: int,
     options: Options,
-) -> tuple[dict[str, dict[str, list[str]]], dict[str, dict[str, list[int]]], list[dict[str, Any]]]:
-    """Return the words of each unit and side, the places of those that are unknown, and the views, which refer to them."""
-    words: dict[str, dict[str, list[str]]] = {}
-    unknown: dict[str, dict[str, list[int]]] = {}
+) -> tuple[dict[str, dict[str, dict[str, Any]]], list[dict[str, Any]]]:
+    """Return the words of each unit and axis with what is known about them, and the views, which refer to them by name."""
+    axes: dict[str, dict[str, dict[str, Any]]] = {}
     views: list[dict[str, Any]] = []
     for kind, site, head, view in shown:
+        named = axes.setdefault(kind, {})
         down, across = sides(site)
-        # The words that the decoder reads then begin with the start symbol, and differ from those that it writes.
-        if options.special and down == across == "target" and not choices[kind].target_is_read:
-            across = "read"
-        for axis, names, is_unknown in ((down, view.rows, view.unknown_rows), (across, view.columns, view.unknown_columns)):
-            words.setdefault(kind, {}).setdefault(axis, [label(name, 200) for name in names])
-            unknown.setdefault(kind, {}).setdefault(axis, _places(is_unknown))
-        told = _told(choices[kind], site, head, options) if view.matrix.size else ""
-        facts = {"rows": down, "columns": across, "told": told, "cells": units(view.matrix, places)}
+        rows = _register(named, down, (view.rows, view.unknown_rows, view.row_spans, view.row_times), figures)
+        columns = _register(named, across, (view.columns, view.unknown_columns, view.column_spans, ()), figures)
+        told = _told(choices[kind], site, head, view, options) if view.matrix.size else ""
+        facts = {"rows": rows, "columns": columns, "told": told, "cells": units(view.matrix, precision)}
         views.append({"units": kind, "site": label(site, 80), "head": head, **facts})
-    return words, unknown, views
+    return axes, views
 
 
-def _fitting(record: AttentionRecord, sites: Sequence[str], budget: int) -> tuple[list[tuple[str, int | None]], int, int]:
+def _register(
+    named: dict[str, dict[str, Any]],
+    side: str,
+    axis: tuple[Sequence[str], Sequence[bool], Sequence[Span], Sequence[Any]],
+    figures: Sequence[Segment],
+) -> str:
+    """Add the words of an axis unless they are there, and return their name: the side, with a number for further lists."""
+    words, unknown, spans, times = axis
+    found = {
+        "words": [label(word, 200) for word in words],
+        "unknown": _chosen(unknown),
+        "spans": [
+            {
+                "start": span.start,
+                "end": span.end,
+                "name": label(name, 80),
+                "figure": figures.index(span.segment) if span.segment in figures else None,
+            }
+            for span, name in zip(spans, places.names(spans), strict=True)
+        ],
+        "times": list(times) if any(times) else [],
+    }
+    alike = [side, *(f"{side} {number}" for number in range(2, len(named) + 3))]
+    return next(name for name in alike if named.setdefault(name, found) == found)
+
+
+def _fitting(
+    record: AttentionRecord, sites: Sequence[str], budget: int, options: Options
+) -> tuple[list[tuple[str, int | None]], int, int]:
     """Return the pairs (site, head) whose matrices fit into a budget of cells, the number of others, and the remaining budget.
 
     The mean of the first site is always included, then means come before heads.
@@ -147,34 +246,41 @@ def _fitting(record: AttentionRecord, sites: Sequence[str], budget: int) -> tupl
     pairs = [(site, head) for site in sites for head in _heads(record, site)]
     fitting: list[tuple[str, int | None]] = []
     left_out = 0
+    cells: dict[str, int] = {}
     for site, head in sorted(pairs, key=lambda pair: pair[1] is not None):
-        rows, columns = record.words(site)
-        if fitting and len(rows) * len(columns) > budget:
+        if site not in cells:
+            rows, columns = record.words(site)
+            is_placed = bool(places.kind(record, site))
+            cells[site] = _view(record, site, None, options).matrix.size if is_placed else len(rows) * len(columns)
+        if fitting and cells[site] > budget:
             left_out += 1
         else:
             fitting.append((site, head))
-            budget -= len(rows) * len(columns)
+            budget -= cells[site]
     return [pair for pair in pairs if pair in fitting], left_out, budget
 
 
-def _told(record: AttentionRecord, site: str, head: int | None, options: Options) -> str:
+def _told(record: AttentionRecord, site: str, head: int | None, view: WordView, options: Options) -> str:
     """Return the sentences about one view; empty if the page has no captions."""
     if not options.caption:
         return ""
-    view = record.view(site, head, special=options.special)
-    return " ".join([caption.shows(record, [site], head), *caption.hides([view]), *caption.unknown(view)])
+    described = places.described(view) if places.kind(record, site) else {}
+    return " ".join([caption.shows(record, [site], head, **described), *caption.hides([view]), *caption.unknown(view)])
 
 
-def _places(chosen: Sequence[bool]) -> list[int]:
+def _chosen(chosen: Sequence[bool]) -> list[int]:
     return [place for place, is_chosen in enumerate(chosen) if is_chosen]
 
 
 def classification(record: AttentionRecord, sites: Sequence[str], options: Options) -> dict[str, Any]:
     """Return the label, the words and the probabilities of a classification, and matrices of the attention among its words."""
-    over_words = [site for site in sites if sides(site) == ("target", "source")]
+    over_words = [site for site in sites if sides(site) == ("target", "source") and not places.kind(record, site)]
     among_words = [site for site in sites if site not in over_words]
     ranked = sorted(record.probabilities.items(), key=lambda item: -item[1])
-    shown_text = (_told(record, over_words[0], None, options), caption.note(record)) if over_words and options.caption else None
+    shown_text = None
+    if over_words and options.caption:
+        view = record.view(over_words[0], special=options.special)
+        shown_text = (_told(record, over_words[0], None, view, options), caption.note(record))
     return {
         "heading": label(headline(record, with_probability=False), 5000),
         "facts": [] if record.score is None else [("score", fixed(record.score))],
@@ -183,6 +289,7 @@ def classification(record: AttentionRecord, sites: Sequence[str], options: Optio
         "further": further_labels(len(ranked) - MOST_LABELS),
         "caption": shown_text,
         "matrices": matrices(record, among_words, options, with_note=not over_words) if among_words else None,
+        "among": "Attention among the words" if over_words else "",
     }
 
 
@@ -192,13 +299,14 @@ def _words(record: AttentionRecord, sites: Sequence[str], options: Options) -> d
     views: list[dict[str, Any]] = []
     for kind, converted in _choices(record, options.units).items():
         named = converted.view(sites[0], special=options.special)
-        names[kind], unknown[kind] = [label(word, 200) for word in named.columns], _places(named.unknown_columns)
+        names[kind], unknown[kind] = [label(word, 200) for word in named.columns], _chosen(named.unknown_columns)
         for site, head in [(each, head) for each in sites for head in _heads(converted, each)]:
-            weights = converted.view(site, head, special=options.special).means
+            view = converted.view(site, head, special=options.special)
+            weights = view.means
             scale = greatest(weights) or 1.0
-            places = decimals(scale)
-            facts = {"scale": scale, "top": amount(scale, places), "places": places, "cells": units(weights, places)}
-            told = _told(converted, site, head, options)
+            digits = decimals(scale)
+            facts = {"scale": scale, "top": amount(scale, digits), "places": digits, "cells": units(weights, digits)}
+            told = _told(converted, site, head, view, options)
             views.append({"units": kind, "site": label(site, 80), "head": head, "told": told, **facts})
     first = views[0]
     spans = []

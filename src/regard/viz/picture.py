@@ -27,6 +27,7 @@ from matplotlib.transforms import Bbox
 
 from regard import disk
 from regard.errors import RequestError, nearest
+from regard.records.views import WordView
 from regard.rendering import PICTURES
 from regard.viz import colour, fonts
 from regard.viz.colour import palette
@@ -248,8 +249,8 @@ def draw_matrix(
     unknown: tuple[Sequence[bool], Sequence[bool]] = ((), ()),
     numbers: Sequence[str] = (),
     number_size: float = 7.5,
-) -> None:
-    """Draw a matrix as coloured cells with its words, the names of its sides, and the colour bar.
+) -> Axes:
+    """Draw a matrix as coloured cells with its words, the names of its sides, and the colour bar; return its axes.
 
     Args:
         figure: The picture.
@@ -291,6 +292,17 @@ def draw_matrix(
         ink = colour.ink(np.array(shades.to_rgba(matrix[row, column])[:3]))
         axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=number_size, color=ink)
     figure.add_bar((width + 0.18, 0, BAR, min(max(height, 0.9), 3.0)), shades, names[2])
+    return axes
+
+
+def draw_borders(axes: Axes, view: WordView, *, turned: bool, width: float) -> None:
+    """Draw a line at each border of a segment inside a matrix; `turned` says that the columns run from right to left."""
+    rows, columns = view.matrix.shape
+    style: Any = {"color": palette().ink, "linewidth": width}
+    for end in {edge for span in view.column_spans for edge in (span.start, span.end)} - {0, columns}:
+        axes.axvline(columns - end if turned else end, **style)
+    for end in {edge for span in view.row_spans for edge in (span.start, span.end)} - {0, rows}:
+        axes.axhline(end, **style)
 
 
 def underline_unknown(texts: Iterable[Text], unknown: Sequence[bool]) -> None:

@@ -22,6 +22,13 @@ def headline(record: AttentionRecord, *, with_probability: bool) -> str:
     return left_to_right(parts)
 
 
+def title(record: AttentionRecord, given: str | None) -> str:
+    """Return the title of a picture: the given one, or by default the label of a classification with its probability."""
+    if given is None and record.is_classification:
+        return headline(record, with_probability=True)
+    return label(given, 200) if given else ""
+
+
 def most_weight(words: Sequence[str], weights: np.ndarray) -> str:
     """Return a sentence with the five words that have the most weight, for readers who cannot see the colours."""
     places = decimals(greatest(weights))

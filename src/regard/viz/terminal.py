@@ -6,6 +6,7 @@ those of the words with the largest weights. Wide sentences are split into block
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from rich.cells import cell_len
@@ -15,13 +16,16 @@ from rich.text import Text
 
 from regard.console import SafeConsole
 from regard.evaluation.tables import shorten
+from regard.plurals import plural
 from regard.records import AttentionRecord
 from regard.records.views import WordView, sides
+from regard.rendering import Over
 from regard.viz import caption as captions
-from regard.viz import colour
+from regard.viz import colour, places
 from regard.viz.labels import isolated, label
 from regard.viz.numbers import decimals, fixed, greatest, probability, units
 from regard.viz.summary import further_labels, headline, most_weight
+from regard.viz.terminal_places import print_places
 
 # Minimum and maximum width of a column, and the maximum share of a line for the words of the rows.
 _LEAST, _MOST, _ROW_SHARE = 5, 12, 0.34
@@ -44,15 +48,21 @@ def render(
     head: int | None = None,
     special: bool = False,
     caption: bool = True,
+    word: str | int | None = None,
+    image: Over = "patches",
+    between: tuple[str, str] | None = None,
 ) -> None:
-    """Print the weights of a record over words: coloured words for a classification, else a matrix of hundredths.
+    """Print the weights of a record: coloured words for a classification, maps of images, else a matrix of hundredths.
 
     The width and the colours of the console, by default standard output, decide how the weights are printed. The other
     arguments are those of `drawing.draw`.
     """
     console = console or SafeConsole()
     site = record.site(site)
-    view = record.view(site, head, special=special)
+    if image != "matrix" and (of := places.kind(record, site)):
+        _render_places(record, console, site, head, of, special=special, caption=caption, word=word, between=between)
+        return
+    view = record.view(site, head, special=special, between=between)
     sentences = captions.write(record, [site], [view], head) if caption else []
     if record.is_classification and sides(site) == ("target", "source"):
         weights = view.means
@@ -60,11 +70,38 @@ def render(
         sentences = [most_weight(words, weights), *sentences] if caption else []
         _print_classification(record, words, view.unknown_columns, weights, console)
     elif view.matrix.size:
-        down, across = (f"{captions.NAMES[side]} {record.unit(side)}s" for side in sides(site))
+        down, across = (f"{captions.NAMES[side]} {plural(record.unit(side))}" for side in sides(site))
         _print_matrix(view, down, across, console)
     else:
         console.print(Text(captions.empty(record, site)))
     for sentence in filter(None, sentences):
+        console.print(Text(sentence, style="dim"))
+
+
+def _render_places(
+    record: AttentionRecord,
+    console: Console,
+    site: str,
+    head: int | None,
+    of: str,
+    *,
+    caption: bool,
+    word: str | int | None,
+    **options: Any,
+) -> None:
+    """Print the weights of the words on images or sounds."""
+    view = places.looked(record, site, head, **options)
+    if not view.matrix.size:
+        console.print(Text(captions.empty(record, site)))
+        return
+    view = places.only(view if word is None else view.select(rows=[places.find_row(view, word)]), of)
+    view, silence = places.without_silence(view) if of == "sound" else (view, "")
+    if record.is_classification:
+        console.print(Text(headline(record, with_probability=True), style="bold"))
+    print_places(view, console, has_colours=_has_colours(console), can_shade=_can_encode(console, _SHADES))
+    described = places.described(view, "map" if of == "image" else "row")
+    sentences = captions.write(record, [site], [view], head, **described) if caption else []
+    for sentence in filter(None, [*sentences[:1], silence, *sentences[1:]]):
         console.print(Text(sentence, style="dim"))
 
 

@@ -13,13 +13,13 @@ import numpy as np
 from matplotlib.patches import FancyBboxPatch
 
 from regard.records import AttentionRecord
-from regard.viz import colour, picture
+from regard.viz import colour, picture, summary
 from regard.viz.caption import empty, note, write
 from regard.viz.colour import palette
 from regard.viz.labels import label, runs_right_to_left
 from regard.viz.numbers import amount, decimals, greatest
 from regard.viz.picture import EDGE, Picture
-from regard.viz.summary import headline, most_weight, other_labels
+from regard.viz.summary import most_weight, other_labels
 
 # Font size in points and width of the picture in inches, by the maximum number of words.
 _SIZES = ((12, 12.0, 4.4), (60, 11.0, 5.6), (200, 9.5, 6.5), (10**9, 8.5, 7.5))
@@ -37,6 +37,7 @@ def draw(
     special: bool = False,
     caption: bool = True,
     scale: float | None = None,
+    between: tuple[str, str] | None = None,
 ) -> Picture:
     """Draw the source words, coloured by their weights; the arguments and errors are those of `drawing.draw`.
 
@@ -44,10 +45,10 @@ def draw(
     if it is known.
     """
     site = record.site(site)
-    view = record.view(site, head, special=special)
+    view = record.view(site, head, special=special, between=between)
     weights = view.means
     words = [label(word) for word in view.columns]
-    top = headline(record, with_probability=True) if title is None else label(title, 200)
+    top = summary.title(record, title)
     if not words:
         foot = [*other_labels(record), *note(record)] if caption else None
         return picture.draw_empty("picture of words", empty(record, site), foot, path, top)
@@ -62,7 +63,8 @@ def draw(
     )
     shades = picture.colours(weights, scale)
     with picture.begin("picture of words", [*words, *(foot or ()), top], path) as figure:
-        height = _draw_words(figure, words, view.unknown_columns, shades.to_rgba(weights)[:, :3])
+        starts = [span.start for span in view.column_spans]
+        height = _draw_words(figure, words, starts, view.unknown_columns, shades.to_rgba(weights)[:, :3])
         places, ticks = decimals(greatest(weights)), 2 if shades.get_clim()[0] == 0 else 3
         place = (0.5, height + 0.12, _BAR_WIDTH, _BAR_HEIGHT)
         axes = figure.add_bar(place, shades, "weight", ticks=ticks, form=lambda value: amount(value, places))
@@ -80,8 +82,8 @@ def draw(
     return figure
 
 
-def _draw_words(figure: Picture, words: list[str], unknown: Sequence[bool], fills: np.ndarray) -> float:
-    """Draw words on their colours (N,3) in lines of one width, and return the height in inches."""
+def _draw_words(figure: Picture, words: list[str], starts: Sequence[int], unknown: Sequence[bool], fills: np.ndarray) -> float:
+    """Draw words on their colours (N,3) in lines of one width, and return the height; a line begins at each of `starts`."""
     size, width = next(x[1:] for x in _SIZES if len(words) <= x[0])
     line = size * 1.75 / 72
     widths = [taken + 2 * _PAD for taken in figure.measure(words, size)]
@@ -89,8 +91,8 @@ def _draw_words(figure: Picture, words: list[str], unknown: Sequence[bool], fill
     width = max(width - 2 * EDGE, *widths)
     right_to_left = runs_right_to_left(words)
     lefts, tops, left, top = [], [], 0.0, 0.0
-    for taken in widths:
-        if left and left + taken > width:
+    for number, taken in enumerate(widths):
+        if left and (left + taken > width or number in starts):
             left, top = 0.0, top + line
         lefts.append(width - left - taken if right_to_left else left)
         tops.append(top)

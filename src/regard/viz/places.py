@@ -1,0 +1,191 @@
+"""What pictures, pages and terminals share about images and sounds: the rows that are drawn, and an image under its weights."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.errors import RequestError, nearest
+from regard.images import read_image
+from regard.records import AttentionRecord, ImageSegment, SoundSegment
+from regard.records.views import Span, WordView, sides
+from regard.viz import colour
+from regard.viz.colour import palette
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MEAN = "mean"
+"""Name of the only row of a view whose rows are all places."""
+# Silence at the end of a sound is left out if it is longer than this, in seconds.
+_SILENCE = 1.0
+# Contrast of an image under weights, and the opacity of the largest weight on it.
+_CONTRAST, _OPACITY, _LIFT = 0.4, 0.92, 0.5
+
+
+def kind(record: AttentionRecord, site: str) -> str:
+    """Return `image` or `sound` if a site's columns have places of this kind, else an empty string."""
+    segments = record.source_segments if sides(site)[1] == "source" else record.target_segments
+    kinds = {each.kind for each in segments if each.has_places}
+    return next((each for each in ("image", "sound") if each in kinds), "")
+
+
+def looked(
+    record: AttentionRecord,
+    site: str,
+    head: int | None = None,
+    *,
+    special: bool = False,
+    between: tuple[str, str] | None = None,
+    earlier: bool = False,
+) -> WordView:
+    """Return the view of the words that attend to an image or a sound.
+
+    Rows of patches and frames are left out, and unless `earlier`, so are words without any weight on them, for example because
+    they come earlier. If no other rows are left, those of special tokens, such as [CLS], are used, and if there are none, the
+    mean of all rows.
+    """
+    view = record.view(site, head, special=special, between=between)
+    if not special and not _words(view) and (among_special := record.view(site, head, special=True, between=between)).rows:
+        view = among_special if _words(among_special) else view
+    words = _words(view)
+    if not words:
+        return _mean(view) if view.rows else view
+    placed = [index for span in places(view) for index in range(span.start, span.end)]
+    seen = [] if earlier else [row for row in words if view.matrix[row, placed].any()]
+    return view.select(rows=seen or words)
+
+
+def _words(view: WordView) -> list[int]:
+    """Return the rows that are neither patches nor frames."""
+    placed = {row for span in view.row_spans if span.segment.has_places for row in range(span.start, span.end)}
+    return [row for row in range(len(view.rows)) if row not in placed]
+
+
+def _mean(view: WordView) -> WordView:
+    """Return a view with one row: the mean of all rows."""
+    total = view.totals.mean(keepdims=True)
+    hidden = (view.hidden * view.totals).mean(keepdims=True)
+    return replace(
+        view,
+        rows=(MEAN,),
+        matrix=view.matrix.mean(axis=0, keepdims=True),
+        totals=total,
+        hidden=np.divide(hidden, total, out=np.zeros_like(hidden), where=total > 0),
+        unknown_rows=(False,),
+        row_spans=(),
+        row_times=(None,),
+    )
+
+
+def places(view: WordView, of: str = "") -> list[Span]:
+    """Return the spans of a view's columns that are images or sounds, or only those of one kind."""
+    return [span for span in view.column_spans if span.segment.has_places and of in ("", span.segment.kind)]
+
+
+def only(view: WordView, of: str) -> WordView:
+    """Return a view of only those columns that are places of one kind."""
+    return view.select(columns=[index for span in places(view, of) for index in range(span.start, span.end)])
+
+
+def without_silence(view: WordView) -> tuple[WordView, str]:
+    """Leave out the silence at the end, with which models fill up short sounds, and return a sentence about it."""
+    spans = places(view, "sound")
+    sound = spans[0].segment
+    if len(spans) != 1 or not isinstance(sound, SoundSegment) or not any(sound.wave):
+        return view, ""
+    heard = (np.flatnonzero(sound.wave)[-1] + 1) / len(sound.wave) * sound.num_tokens * sound.seconds
+    end = max([heard, *(times[1] for times in view.row_times if times)]) + _SILENCE / 4
+    frames = min(sound.num_tokens, int(np.ceil(end / sound.seconds)))
+    if (sound.num_tokens - frames) * sound.seconds < _SILENCE:
+        return view, ""
+    kept = Span(sound, 0, frames)
+    cut = replace(view.select(columns=range(frames)), column_spans=(kept,))
+    return cut, f"The silence after {frames * sound.seconds:.1f} s is left out."
+
+
+def find_row(view: WordView, word: str | int) -> int:
+    """Return the index of a row, by its word or its number; the first such word counts."""
+    if isinstance(word, str) and word in view.rows:
+        return view.rows.index(word)
+    if isinstance(word, int) and not isinstance(word, bool) and -len(view.rows) <= word < len(view.rows):
+        return word % len(view.rows)
+    have = ", ".join(repr(row[:40]) for row in view.rows[:20]) + (", …" if len(view.rows) > 20 else "")
+    close = nearest(word, view.rows) if isinstance(word, str) else ""
+    raise RequestError(f"word {word!r:.60} is not one of the picture's {len(view.rows)} rows: {have}{close}")
+
+
+def names(spans: Sequence[Span]) -> list[str]:
+    """Return a name for each image or sound: its own, or its kind, with a number if there are several."""
+    kinds = [span.segment.kind for span in spans]
+    numbers = [f" {kinds[: index + 1].count(each)}" if kinds.count(each) > 1 else "" for index, each in enumerate(kinds)]
+    return [span.segment.name or f"{span.segment.kind}{number}" for span, number in zip(spans, numbers, strict=True)]
+
+
+def described(view: WordView, each: str = "word") -> dict[str, Any]:
+    """Return the arguments of `caption.shows` for a view of an image or a sound; `each` is what shows the weights of a row."""
+    unit = places(view)[0].segment.unit
+    row = unit if view.rows == (MEAN,) else "token" if view.with_special else "word"
+    return {"each": each, "units": (row, unit)}
+
+
+def grid(weights: Float[np.ndarray, " columns"], span: Span) -> Float[np.ndarray, "h w"]:
+    """Return the weights of one row on an image's patches; a sound has one row of frames."""
+    segment = span.segment
+    shape = (segment.rows, segment.columns) if isinstance(segment, ImageSegment) else (1, segment.num_tokens)
+    return weights[span.start : span.end].reshape(shape)
+
+
+def open_picture(span: Span) -> "Image | None":
+    """Return the picture of an image; None if it has none."""
+    content = span.segment.picture if isinstance(span.segment, ImageSegment) else b""
+    return read_image(content, where=str(span.segment)) if content else None
+
+
+def aspect(span: Span, picture: "Image | None") -> float:
+    """Return the width of an image divided by its height."""
+    if picture is not None:
+        return min(6.0, max(1 / 6, picture.width / picture.height))
+    assert isinstance(span.segment, ImageSegment)
+    return min(6.0, max(1 / 6, span.segment.columns / span.segment.rows))
+
+
+def blend(
+    weights: Float[np.ndarray, "h w"],
+    scale: float,
+    size: tuple[int, int],
+    picture: "Image | None" = None,
+    *,
+    smooth: bool = False,
+) -> Float[np.ndarray, "height width 3"]:
+    """Return an image of `size` (width, height) with weights as colours; over a picture, small weights are transparent."""
+    share = np.clip(_resize(np.asarray(weights, np.float64) / scale, size, smooth=smooth), -1, 1)
+    ramps = [colour.ramp(anchors, 256) for anchors in (palette().positive, palette().negative)]
+    level = np.round(np.abs(share) * 255).astype(int)
+    colours = np.where(share[..., None] < 0, ramps[1][level], ramps[0][level])
+    if picture is None:
+        return colours
+    grey = np.asarray(picture.convert("L").resize(size), np.float64) / 255
+    # A pale picture, so that no part of it looks like a weight: towards the colour of a weight of zero.
+    zero = ramps[0][0]
+    base = zero + _CONTRAST * (grey[..., None] - (1.0 if zero.mean() > 0.5 else 0.0))
+    opacity = _OPACITY * np.abs(share[..., None]) ** _LIFT
+    return (1 - opacity) * base.clip(0, 1) + opacity * colours
+
+
+def _resize(values: np.ndarray, size: tuple[int, int], *, smooth: bool) -> np.ndarray:
+    """Return the values at the centres of `size` (width, height) pixels: of their cell, or interpolated between cells."""
+    for axis, length in ((0, size[1]), (1, size[0])):
+        cells = values.shape[axis]
+        at = (np.arange(length) + 0.5) * cells / length
+        if not smooth:
+            values = np.take(values, at.astype(int), axis=axis)
+            continue
+        at = (at - 0.5).clip(0, cells - 1)
+        low = np.minimum(at.astype(int), max(cells - 2, 0))
+        share = (at - low).reshape((-1, 1) if axis == 0 else (1, -1))
+        high = np.minimum(low + 1, cells - 1)
+        values = (1 - share) * np.take(values, low, axis=axis) + share * np.take(values, high, axis=axis)
+    return values
