@@ -133,7 +133,7 @@ def missing_package(error: ModuleNotFoundError) -> str:
     package = (error.name or "regard").partition(".")[0]
     if package == "regard":
         return ""
-    package = {"yaml": "pyyaml", "charset_normalizer": "charset-normalizer"}.get(package, package)
+    package = {"yaml": "pyyaml", "PIL": "pillow", "charset_normalizer": "charset-normalizer"}.get(package, package)
     return (
         f"needs the package '{package}', which is not installed (without dependencies, only `regard.attention` works); "
         f"install the rest: {install_command()}"

@@ -5,7 +5,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from regard.records import record
+from regard.records import patches, record
 from regard.viz import page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
@@ -238,3 +238,92 @@ def test_one_matrix_has_no_gallery(tmp_path):
     dom = dump(tmp_path, page.render(record([[1.0]], ["a"], ["x"])))
     assert "<details hidden" in dom
     assert "<canvas" not in dom
+
+
+LOOK = """
+const all = (q) => [...document.querySelectorAll(q)];
+const got = [];
+const readout = () => got.push(document.querySelector(".readout").textContent);
+const over = (element) => element.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+const heat = document.querySelector(".heat");
+const opacity = () => [...heat.getContext("2d").getImageData(0, 0, heat.width, heat.height).data].filter((_, i) => i % 4 === 3);
+const at = (x, y) => {
+  const under = document.querySelector(".under");
+  const box = under.getBoundingClientRect();
+  const place = { clientX: box.left + x * box.width, clientY: box.top + y * box.height };
+  under.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, ...place }));
+};
+readout();
+got.push([heat.width, heat.height].join(","), all(".thumb").length, all(".columns .word").length);
+over(all(".rows .word")[1]);
+readout();
+got.push(opacity().join(","));
+at(0.9, 0.9);
+readout();
+got.push(all(".rows .word").map((x) => x.className).join(","));
+got.push(document.querySelector(".cursor").hidden);
+document.querySelector("figure").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowUp", bubbles: true }));
+readout();
+document.querySelector(".under").dispatchEvent(new PointerEvent("pointerleave"));
+readout();
+const select = document.querySelector("select.over");
+select.value = "beside";
+select.dispatchEvent(new Event("change"));
+got.push(opacity().join(","));
+const start = performance.now();
+for (let i = 0; i < 100; i++) over(all(".rows .word")[i % 2]);
+got.push((performance.now() - start) / 100 < 16);
+const output = document.createElement("output");
+output.id = "results";
+output.textContent = got.join("|");
+document.body.append(output);
+"""
+
+
+def test_an_image_lights_up_and_its_patches_name_the_words(tmp_path):
+    weights = np.array([[0.5, 0.2, 0.1, 0.1, 0.1], [0.6, 0, 0, 0, 0.4]])
+    picture = np.zeros((8, 8))
+    text = page.render(record(weights, ["<s>", patches(2, 2, picture)], ["a", "cat"]))
+    assert results(dump(tmp_path, text, LOOK)) == [
+        "The mean of all words. Point at a word or at the picture.",
+        "2,2",
+        "2",
+        "1",
+        "cat ← <s> 0.60 · row 2, column 2 0.40".replace("<", "&lt;"),
+        "0,0,0,210",
+        "row 2, column 2 → cat 0.40 · a 0.10",
+        "word a2,word a8",
+        "false",
+        "row 1, column 2 → a 0.10",
+        "The mean of all words. Point at a word or at the picture.",
+        "255,255,255,255",
+        "true",
+    ]
+
+
+def test_the_attention_between_two_texts_is_shown_alone(tmp_path):
+    script = """
+    const texts = document.querySelector("select.texts");
+    const got = [[...texts.options].map((x) => x.textContent).join(",")];
+    got.push(document.querySelectorAll("th.border, tr.border").length);
+    texts.value = "2";
+    texts.dispatchEvent(new Event("change"));
+    const words = (q) => [...document.querySelectorAll(q)].map((x) => x.textContent).join(" ");
+    got.push(words("tbody th"), words("thead th:not(.corner)"), words(".columns .word"));
+    document.querySelector(".columns .word").dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+    got.push(document.querySelector(".readout").textContent);
+    const output = document.createElement("output");
+    output.id = "results";
+    output.textContent = got.join("|");
+    document.body.append(output);
+    """
+    weights = np.array([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.3, 0.6, 0.1]])
+    text = page.render(record({"encoder.0": weights}, {"A": ["who", "?"], "B": ["she"]}, []))
+    assert results(dump(tmp_path, text, script)) == [
+        "all,A → A,A → B,B → A,B → B",
+        "2",
+        "she",
+        "who ?",
+        "who ?",
+        "who → she 0.30",
+    ]

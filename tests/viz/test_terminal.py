@@ -1,10 +1,12 @@
 import io
 
 import numpy as np
+import pytest
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+import regard
 from regard.records import record
 from regard.viz import terminal
 
@@ -142,3 +144,44 @@ def test_a_terminal_that_orders_letters_keeps_the_columns_of_right_to_left_words
     assert lines[0].index("الولد") < lines[0].index("يحب")
     assert "ילד\u200e " in lines[1]
     assert "\u200e" not in lines[2]
+
+
+def test_an_image_is_a_map_for_each_word():
+    weights = np.zeros((2, 16))
+    weights[0, 0], weights[1, 15] = 1, 0.5
+    it = regard.record(weights, regard.patches(4, 4), ["left", "right"])
+    lines = shown(it).splitlines()
+    assert lines[0].split() == ["left", "right"]
+    assert lines[1].split() == ["█" * 7 + "·" * 21, "·" * 28]
+    assert lines[14].split() == ["·" * 28, "·" * 21 + "▒" * 7]
+    text = shown(it)
+    assert "Weights from 0 to 1, which is █." in text
+    assert "Each map shows which source patches the decoder attended to" in text
+    assert shown(it, word="right").splitlines()[0] == "right"
+    assert "9" in shown(it, encoding="ascii").splitlines()[1]
+    coloured = shown(it, colours="truecolor")
+    assert "38;2;8;48;107" in coloured
+    assert "▀" in coloured
+
+
+@pytest.mark.parametrize("width", [20, 200])
+def test_large_images_fit_and_lose_no_weight(width):
+    weights = np.zeros((1, 4096))
+    weights[0, [0, 4095]] = 1
+    lines = shown(regard.record(weights, regard.patches(64, 64), ["far"]), width=width, caption=False).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert lines[1][0] != "·"
+    assert lines[-3].rstrip()[-1] != "·"
+
+
+def test_a_sound_is_a_line_for_each_word():
+    it = regard.record(np.eye(2, 40), regard.frames(40, 0.1, name="speech"), ["one", "two"])
+    head, first, second, *_ = shown(it).splitlines()
+    assert head.split() == ["0", "speech", "4.0", "s"]
+    assert first == "one █" + "·" * 39
+    assert second == "two ·█" + "·" * 38
+
+
+def test_texts_can_be_printed_apart():
+    it = regard.record({"encoder.0": np.eye(3)}, {"A": ["x", "y"], "B": ["z"]}, [])
+    assert shown(it, between=("A", "B")).splitlines()[0].split() == ["z"]

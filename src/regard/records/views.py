@@ -45,13 +45,21 @@ def merge(
     row, column = np.asarray(row_of, int), np.asarray(column_of, int)
     keep_row, keep_column = row >= 0, column >= 0
     tokens = np.asarray(weights, np.float64)[keep_row][:, keep_column]
-    summed = np.zeros((num_words[1], len(tokens)))
-    np.add.at(summed, column[keep_column], tokens.T)
-    result = np.zeros(num_words)
-    np.add.at(result, row[keep_row], summed.T)
+    summed = _add(tokens.T, column[keep_column], num_words[1])
+    result = _add(summed.T, row[keep_row], num_words[0])
     count = np.bincount(row[keep_row], minlength=num_words[0])
     greatest = np.finfo(np.float32).max  # so that sums of the largest weights stay finite
     return (result / np.maximum(count, 1)[:, None]).clip(-greatest, greatest).astype(np.float32)
+
+
+def _add(values: np.ndarray, owners: np.ndarray, count: int) -> np.ndarray:
+    """Return the sum of the rows of each of `count` owners."""
+    sums = np.zeros((count, values.shape[1]))
+    if len(np.unique(owners)) == len(owners):  # much faster, for the thousands of patches of an image
+        sums[owners] = values
+    else:
+        np.add.at(sums, owners, values)
+    return sums
 
 
 def links(matrix: Float[np.ndarray, "T S"], threshold: float | None = None) -> list[Link]:

@@ -48,7 +48,8 @@ for (const article of document.querySelectorAll(".matrix")) {
     header(side, index)?.classList.add("here");
     if (side === "row") stage?.heat(index);
     stage?.mark(side === "row" ? -1 : index);
-    const best = cells.map((cell, j) => [cell, others[j]]).filter(([cell]) => cell !== 0);
+    const isShown = (j) => listed[other(side)].includes(j) || (side === "row" && stage?.covers(j));
+    const best = cells.map((cell, j) => [cell, others[j], j]).filter(([cell, , j]) => cell !== 0 && isShown(j));
     best.sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
     const arrow = side === "row" ? " ← " : " → ";
     readout.textContent =
@@ -265,7 +266,11 @@ for (const article of document.querySelectorAll(".matrix")) {
     article.querySelector(".nothing").hidden = view.cells.length > 0;
     readout.textContent = view.cells.length ? hint() : "";
   };
-  const hint = () => (stage ? "The mean of all words. Point at a word or at the picture." : "Hover or focus a word or a cell.");
+  const hint = () => {
+    if (!stage) return "Hover or focus a word or a cell.";
+    const shown = words("row").length > 1 ? "The mean of all words." : `The weights of ${words("row")[0]}.`;
+    return `${shown} Point at a word or at the picture.`;
+  };
   const chooseSite = (wanted) => {
     const heads = data.views.filter((x) => x.site === site.value && x.units === data.views[0].units).map((x) => x.head);
     head.replaceChildren(...heads.map((x) => new Option(x === null ? "mean" : x, String(x))));

@@ -22,7 +22,7 @@ MEAN = "mean"
 # Silence at the end of a sound is left out if it is longer than this, in seconds.
 _SILENCE = 1.0
 # Contrast of an image under weights, and the opacity of the largest weight on it.
-_CONTRAST, _OPACITY, _LIFT = 0.4, 0.92, 0.5
+_CONTRAST, _OPACITY, _LIFT = 0.45, 0.92, 0.5
 
 
 def kind(record: AttentionRecord, site: str) -> str:
