@@ -47,12 +47,12 @@ def test_several_texts_and_images_by_their_names():
 def test_the_wave_of_a_sound():
     samples = np.concatenate([np.zeros(8000), -np.ones(8000), np.full(8000, 0.5)])
     sound = regard.frames(75, 0.02, samples, 16000)
-    assert len(sound.wave) == 1000
-    assert sound.wave[0] == sound.wave[332] == 0
-    assert sound.wave[334] == sound.wave[665] == 1
+    assert len(sound.wave) == 2000
+    assert sound.wave[0] == sound.wave[665] == 0
+    assert sound.wave[667] == sound.wave[1332] == 1
     assert sound.wave[-1] == 0.5
     padded = regard.frames(150, 0.02, torch.tensor(samples), 16000)
-    assert padded.wave[-400:] == (0.0,) * 400
+    assert padded.wave[-800:] == (0.0,) * 800
     assert regard.frames(2, 1.0, [0.0, 0.25]).wave == (0.0, 1.0)
     assert regard.frames(2, 1.0, [0.0]).wave == (0.0,)
     assert regard.record([[0.5, 0.5]], sound_of(2), ["yes"]).source_words == ("0.00 s", "0.02 s")

@@ -285,17 +285,17 @@ def test_an_image_lights_up_and_its_patches_name_the_words(tmp_path):
     picture = np.zeros((8, 8))
     text = page.render(record(weights, ["<s>", patches(2, 2, picture)], ["a", "cat"]))
     assert results(dump(tmp_path, text, LOOK)) == [
-        "The mean of all words. Point at a word or at the picture.",
+        "Point at a word or at a part of the picture.",
         "2,2",
         "2",
         "1",
         "cat ← <s> 0.60 · row 2, column 2 0.40".replace("<", "&lt;"),
-        "0,0,0,210",
+        "0,0,0,198",
         "row 2, column 2 → cat 0.40 · a 0.10",
         "word a2,word a8",
         "false",
         "row 1, column 2 → a 0.10",
-        "The mean of all words. Point at a word or at the picture.",
+        "Point at a word or at a part of the picture.",
         "255,255,255,255",
         "true",
     ]

@@ -13,7 +13,7 @@ from regard.records.segments import MAX_PICTURE_BYTES, ImageSegment, Segment, So
 
 Side = Iterable[str | Segment] | Segment | Mapping[str, Iterable[str] | Segment]
 """The words of one side of a record, with images and sounds among them, or several texts, images and sounds by their names."""
-_WAVE = 1000
+_WAVE = 2000
 
 
 def patches(rows: int, columns: int, image: Any = None, *, name: str = "") -> ImageSegment:
@@ -60,7 +60,7 @@ def frames(count: int, seconds: float, samples: Any = None, rate: float | None =
 
 
 def _envelope(samples: Any, rate: float | None, seconds: float) -> tuple[float, ...]:
-    """Return the largest magnitude in each of up to 1,000 equal parts of the time, as shares of the largest of all."""
+    """Return the largest magnitude in each of up to 2,000 equal parts of the time, as shares of the largest of all."""
     array = np.abs(checks.to_float32("samples", samples)).astype(np.float64)
     if array.ndim != 1 or not array.size or not np.isfinite(array).all():
         raise ShapeError(f"frames: samples of shape {array.shape}, expected finite numbers along one axis: one channel")

@@ -261,6 +261,8 @@ for (const article of document.querySelectorAll(".matrix")) {
     for (const side of ["row", "column"]) drawLine(side);
     stage?.paintAll();
     drawTable();
+    const fold = table.closest("details");
+    if (fold) fold.hidden = !listed.column.length;
     table.parentElement.hidden = !view.cells.length || !listed.column.length;
     for (const legend of article.querySelectorAll(".legend")) legend.hidden = !view.cells.length;
     article.querySelector(".nothing").hidden = view.cells.length > 0;
@@ -268,8 +270,8 @@ for (const article of document.querySelectorAll(".matrix")) {
   };
   const hint = () => {
     if (!stage) return "Hover or focus a word or a cell.";
-    const shown = words("row").length > 1 ? "The mean of all words." : `The weights of ${words("row")[0]}.`;
-    return `${shown} Point at a word or at the picture.`;
+    if (words("row").length < 2) return `The weights of ${words("row")[0]}. Point at a part of the picture.`;
+    return `${stage.isBare() ? "The mean of all words. " : ""}Point at a word or at a part of the picture.`;
   };
   const chooseSite = (wanted) => {
     const heads = data.views.filter((x) => x.site === site.value && x.units === data.views[0].units).map((x) => x.head);

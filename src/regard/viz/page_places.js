@@ -8,7 +8,7 @@ const shadeColours = (article, levels) => {
   for (const letter of "ab")
     for (let level = 0; level <= levels; level++) {
       probe.className = letter + level;
-      colours[letter + level] = getComputedStyle(probe).backgroundColor.match(/\d+/g).slice(0, 3);
+      colours[letter + level] = getComputedStyle(probe).backgroundColor.match(/\d+/g).slice(0, 3).map(Number);
     }
   probe.remove();
   return colours;
@@ -31,6 +31,8 @@ const makeStage = (article, data, select) => {
   let marked = -1;
 
   const isOver = (span) => over.value !== "beside" && figures[span.figure].querySelector("img") !== null;
+  // With several words, none of which is chosen, an image is shown as it is.
+  const isAtRest = () => row === null && numRows() > 1;
   const width = (span) => data.figures[span.figure].columns ?? span.end - span.start;
   const numColumns = () => data.words[view.units][view.columns].length;
   const numRows = () => data.words[view.units][view.rows].length;
@@ -51,9 +53,11 @@ const makeStage = (article, data, select) => {
     const image = new ImageData(canvas.width, canvas.height);
     cells.forEach((cell, index) => {
       const share = Math.min(1, Math.abs(cell) / 10 ** data.places / data.onPlaces);
-      const level = Math.floor(share * data.levels + 0.5);
-      const opacity = isTransparent ? 255 * 0.92 * Math.sqrt(share) : 255;
-      image.data.set([...colours[(cell < 0 ? "b" : "a") + level], opacity], 4 * index);
+      // Over an image, the colour of a weight is at least half as strong as that of the largest, and small weights are transparent.
+      const level = data.levels * (isTransparent ? 0.5 + 0.5 * share : share);
+      const [low, high] = [Math.floor(level), Math.ceil(level)].map((each) => colours[(cell < 0 ? "b" : "a") + each]);
+      const colour = low.map((channel, place) => channel + (level % 1) * (high[place] - channel));
+      image.data.set([...colour, isTransparent ? 255 * 0.92 * share ** 0.75 : 255], 4 * index);
     });
     canvas.getContext("2d").putImageData(image, 0, 0);
     canvas.classList.toggle("smooth", over.value === "smooth");
@@ -63,7 +67,12 @@ const makeStage = (article, data, select) => {
     for (const span of spans) paint(figures[span.figure].querySelector(".heat"), cellsOf(row, span), span, isOver(span));
     for (const [index, canvases] of thumbs.entries())
       spans.forEach((span, place) => paint(canvases[place], cellsOf(index, span), span, false));
-    for (const figure of figures) figure.dataset.over = over.value;
+    look();
+  };
+  const look = () => {
+    for (const figure of figures) {
+      figure.dataset.over = isAtRest() && over.value !== "beside" && figure.querySelector("img") ? "image" : over.value;
+    }
   };
 
   const paintWave = (span) => {
@@ -108,7 +117,11 @@ const makeStage = (article, data, select) => {
   let thumbs = [];
   // Return small maps of the weights of a row, one for each figure, for its word.
   const thumb = (index) => {
-    thumbs[index] = spans.map(() => Object.assign(document.createElement("canvas"), { className: "thumb" }));
+    thumbs[index] = spans.map((span) => {
+      const canvas = Object.assign(document.createElement("canvas"), { className: "thumb" });
+      canvas.style.setProperty("--aspect", figures[span.figure].style.getPropertyValue("--aspect") || "9");
+      return canvas;
+    });
     return thumbs[index];
   };
 
@@ -130,7 +143,7 @@ const makeStage = (article, data, select) => {
         writeTimes(span);
       } else {
         const image = figure.querySelector("img");
-        figure.querySelector(".under").style.setProperty("--aspect", image ? image.getAttribute("width") / image.getAttribute("height") : columns / rows);
+        figure.style.setProperty("--aspect", image ? image.getAttribute("width") / image.getAttribute("height") : columns / rows);
       }
     }
   };
@@ -139,6 +152,7 @@ const makeStage = (article, data, select) => {
   const heat = (index) => {
     row = index;
     for (const span of spans) paint(figures[span.figure].querySelector(".heat"), cellsOf(row, span), span, isOver(span));
+    look();
     for (const word of article.querySelectorAll(".times span")) word.classList.toggle("here", Number(word.dataset.row) === index);
   };
 
@@ -205,5 +219,5 @@ const makeStage = (article, data, select) => {
     for (const span of spans) if (data.figures[span.figure].kind === "sound") paintWave(span);
     paintAll();
   });
-  return { draw, heat, mark, thumb, paintAll, covers: (column) => find(column) !== undefined };
+  return { draw, heat, mark, thumb, paintAll, covers: (column) => find(column) !== undefined, isBare: () => !hasPictures };
 };

@@ -21,8 +21,9 @@ MEAN = "mean"
 """Name of the only row of a view whose rows are all places."""
 # Silence at the end of a sound is left out if it is longer than this, in seconds.
 _SILENCE = 1.0
-# Contrast of an image under weights, and the opacity of the largest weight on it.
-_CONTRAST, _OPACITY, _LIFT = 0.45, 0.92, 0.5
+# Contrast of an image under weights; opacity of the largest weight and the power of its share for others. The colour of a weight is
+# at least half as strong as that of the largest, or it would only make the image paler.
+_CONTRAST, _OPACITY, _LIFT, _FAINTEST = 0.45, 0.92, 0.75, 0.5
 
 
 def kind(record: AttentionRecord, site: str) -> str:
@@ -163,7 +164,8 @@ def blend(
     """Return an image of `size` (width, height) with weights as colours; over a picture, small weights are transparent."""
     share = np.clip(_resize(np.asarray(weights, np.float64) / scale, size, smooth=smooth), -1, 1)
     ramps = [colour.ramp(anchors, 256) for anchors in (palette().positive, palette().negative)]
-    level = np.round(np.abs(share) * 255).astype(int)
+    strength = np.abs(share) if picture is None else _FAINTEST + (1 - _FAINTEST) * np.abs(share)
+    level = np.round(strength * 255).astype(int)
     colours = np.where(share[..., None] < 0, ramps[1][level], ramps[0][level])
     if picture is None:
         return colours
