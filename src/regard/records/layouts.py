@@ -52,6 +52,10 @@ def frames(count: int, seconds: float, samples: Any = None, rate: float | None =
     Raises:
         ShapeError: If the samples have more than one axis.
         DataError: If a number is not possible.
+
+    Example:
+        >>> regard.record([[0.9, 0.1]], regard.frames(2, 0.5), ["yes"]).source_words
+        ('0.00 s', '0.50 s')
     """
     if type(count) is not int or count < 1:
         raise DataError(f"frames: the number of frames must be at least 1, got {count!r:.20}")

@@ -80,7 +80,12 @@ class Segment:
 
 @dataclass(frozen=True, kw_only=True)
 class TextSegment(Segment):
-    """A text among others, such as the first of a pair of sentences."""
+    """A text among others, such as the first of a pair of sentences.
+
+    Example:
+        >>> TextSegment(start=1, end=6, name="question").num_tokens
+        5
+    """
 
     times: tuple[tuple[float, float], ...] = ()
     """Seconds at which each token begins and ends in the sound of the other side, for transcripts; empty if unknown."""
@@ -99,10 +104,17 @@ class TextSegment(Segment):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSegment(Segment):
-    """The patches of an image, row by row."""
+    """The patches of an image, row by row; `regard.patches` makes one.
+
+    Example:
+        >>> ImageSegment(start=1, end=5, rows=2, columns=2).places()[2]
+        'row 2, column 1'
+    """
 
     rows: int
+    """Number of rows of patches."""
     columns: int
+    """Number of columns; `rows * columns` equals `end - start`."""
     picture: bytes = b""
     """The image as PNG, for drawing, of at most `MAX_PICTURE_BYTES` and `MAX_PICTURE_PIXELS`; empty if there is none."""
     kind: ClassVar[str] = "image"
@@ -133,7 +145,12 @@ class ImageSegment(Segment):
 
 @dataclass(frozen=True, kw_only=True)
 class SoundSegment(Segment):
-    """The frames of a sound, along time."""
+    """The frames of a sound, along time; `regard.frames` makes one.
+
+    Example:
+        >>> SoundSegment(start=0, end=3, seconds=0.02).places()
+        ('0.00 s', '0.02 s', '0.04 s')
+    """
 
     seconds: float
     """Length of one frame in seconds."""

@@ -48,6 +48,7 @@ const makeStage = (article, data, select) => {
   };
 
   const paint = (canvas, cells, span, isTransparent) => {
+    if (!cells.length) return; // there are no words
     canvas.width = width(span);
     canvas.height = cells.length / canvas.width;
     const image = new ImageData(canvas.width, canvas.height);
@@ -190,7 +191,10 @@ const makeStage = (article, data, select) => {
         const column = columnAt(figure, event);
         if (column !== marked) select("column", column);
       });
-    under.addEventListener("pointerleave", () => select("none"));
+    under.addEventListener("pointerleave", (event) => {
+      if (event.pointerType === "touch") return; // a finger leaves when it is lifted
+      row === null ? select("none") : select("row", row);
+    });
     const strongest = (span) => {
       const cells = cellsOf(row, span).map(Math.abs);
       return span.start + cells.indexOf(Math.max(...cells));

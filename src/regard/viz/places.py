@@ -21,8 +21,8 @@ MEAN = "mean"
 """Name of the only row of a view whose rows are all places."""
 # Silence at the end of a sound is left out if it is longer than this, in seconds.
 _SILENCE = 1.0
-# Contrast of an image under weights; opacity of the largest weight and the power of its share for others. The colour of a weight is
-# at least half as strong as that of the largest, or it would only make the image paler.
+# Contrast of an image under weights; opacity of the largest weight, and the power of its share for others; least strength of a
+# colour, because paler ones would only make the image paler.
 _CONTRAST, _OPACITY, _LIFT, _FAINTEST = 0.45, 0.92, 0.75, 0.5
 
 
@@ -137,6 +137,16 @@ def grid(weights: Float[np.ndarray, " columns"], span: Span) -> Float[np.ndarray
     segment = span.segment
     shape = (segment.rows, segment.columns) if isinstance(segment, ImageSegment) else (1, segment.num_tokens)
     return weights[span.start : span.end].reshape(shape)
+
+
+def peaks(values: np.ndarray, length: int, axis: int) -> np.ndarray:
+    """Return at most `length` values along an axis: the one of the largest magnitude in each part, so that no peak is lost."""
+    size = values.shape[axis]
+    if size <= length:
+        return values
+    starts = np.arange(length) * size // length
+    high, low = (ufunc.reduceat(values, starts, axis=axis) for ufunc in (np.maximum, np.minimum))
+    return np.where(high >= -low, high, low)
 
 
 def open_picture(span: Span) -> "Image | None":

@@ -18,6 +18,8 @@ from regard.viz.labels import label
 from regard.viz.picture import BAR, Picture
 
 _WIDTH, _WAVE, _GAP = 6.4, 0.5, 0.06
+# Maximum number of columns of pixels.
+_MOST = 1200
 # Font size in points and height of a row in inches, by the maximum number of rows.
 _SIZES = ((12, 10.0, 0.3), (30, 9.0, 0.22), (10**9, 7.5, 0.16))
 
@@ -76,7 +78,7 @@ def _draw_sound(figure: Picture, view: WordView, span: Span, name: str, shades: 
     low, high = shades.get_clim()
     weights = view.matrix[:, span.start : span.end]
     place: Any = {"extent": (0, seconds, len(view.rows), 0), "aspect": "auto", "interpolation": "nearest"}
-    axes.imshow(_fewer(weights), cmap=shades.cmap, vmin=low, vmax=high, **place)
+    axes.imshow(places.peaks(weights, _MOST, 1), cmap=shades.cmap, vmin=low, vmax=high, **place)
     for number, times in enumerate(view.row_times):
         if times is not None:
             box: Any = {"fill": False, "edgecolor": palette().mark, "linewidth": 0.9}
@@ -88,16 +90,6 @@ def _draw_sound(figure: Picture, view: WordView, span: Span, name: str, shades: 
     for spine in axes.spines.values():
         spine.set(linewidth=0.5, color=palette().frame)
     return top + height
-
-
-def _fewer(weights: np.ndarray, most: int = 1200) -> np.ndarray:
-    """Return at most `most` columns: the largest magnitude of each run of columns, so that no peak is lost."""
-    columns = weights.shape[1]
-    if columns <= most:
-        return weights
-    starts = np.arange(most) * columns // most
-    high, low = np.maximum.reduceat(weights, starts, axis=1), np.minimum.reduceat(weights, starts, axis=1)
-    return np.where(high >= -low, high, low)
 
 
 def _foot(record: AttentionRecord, site: str, view: WordView, head: int | None, silence: str) -> list[str]:

@@ -61,26 +61,21 @@ def _print_maps(view: WordView, spans: Sequence[Span], scale: float, shades: str
 
 
 def _fit(grid: np.ndarray, room: int) -> np.ndarray:
-    """Return a grid that fits: patches larger than a pixel, or means of patches."""
+    """Return a grid that fits: patches larger than a pixel, or the largest of several patches."""
     most = (_HEIGHT, min(_WIDTH, room))
     factor = min(limit // size for limit, size in zip(most, grid.shape, strict=True))
     if factor >= 1:
         return np.repeat(np.repeat(grid, factor, axis=0), factor, axis=1)
     share = min(limit / size for limit, size in zip(most, grid.shape, strict=True))
     for axis in (0, 1):
-        cells = grid.shape[axis]
-        length = max(1, int(cells * share))
-        starts = np.arange(length) * cells // length
-        sizes = np.diff([*starts, cells]).reshape((-1, 1) if axis == 0 else (1, -1))
-        grid = np.add.reduceat(grid, starts, axis=axis) / sizes
+        grid = places.peaks(grid, max(1, int(grid.shape[axis] * share)), axis)
     return grid
 
 
 def _map(grid: np.ndarray, scale: float, shades: str) -> list[Text]:
     """Return the lines of a map; in colours, a line shows two rows of pixels, else one row of pixels of two cells' width."""
     if shades:
-        starts = np.arange(0, len(grid), 2)  # a line is about twice as high as wide
-        halves = np.add.reduceat(grid, starts, axis=0) / np.diff([*starts, len(grid)])[:, None]
+        halves = places.peaks(grid, (len(grid) + 1) // 2, 0)  # a line is about twice as high as wide
         return [Text("".join(_shade(weight / scale, shades) for weight in row)) for row in halves]
     pixels = places.blend(grid, scale, grid.shape[::-1])
     lines = []
@@ -103,8 +98,8 @@ def _print_times(view: WordView, span: Span, name: str, scale: float, shades: st
     names = [label(row) for row in view.rows]
     width = min(max(map(cell_len, names)), int(console.width * _ROW_SHARE))
     weights = view.matrix[:, span.start : span.end]
-    length = min(console.width - width - 2, weights.shape[1])
-    peaks = np.maximum.reduceat(np.abs(weights), np.arange(length) * weights.shape[1] // length, axis=1)
+    peaks = places.peaks(weights, console.width - width - 2, 1)
+    length = peaks.shape[1]
     end = f"{weights.shape[1] * span.segment.seconds:.1f} s"
     head = f"0 {shorten(label(name), max(3, length - len(end) - 4))}"
     console.print(Text(" " * (width + 1) + head + " " * max(1, length - cell_len(head) - len(end)) + end, style="dim"))
