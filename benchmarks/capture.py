@@ -19,12 +19,13 @@ SETTINGS: dict[str, dict[str, Any] | None] = {
     "without": None,
     "all weights": {},
     "one head of one layer": {"names": ["h.0.attn"], "heads": [0]},
+    "one row": {"rows": [-1]},
     "eager": None,
 }
 """Arguments of `capture`; None for a run without `capture`. In `eager`, the model itself returns its weights."""
 
 
-def measure(setting: str, tokens: int, layers: int) -> dict[str, Any]:
+def measure(setting: str, tokens: int, layers: int, width: int, runs: int) -> dict[str, Any]:
     import torch
     from transformers import GPT2Config, GPT2Model
 
@@ -32,12 +33,12 @@ def measure(setting: str, tokens: int, layers: int) -> dict[str, Any]:
 
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    config = GPT2Config(vocab_size=100, n_positions=tokens, n_layer=layers, n_embd=768, n_head=12)
+    config = GPT2Config(vocab_size=100, n_positions=tokens, n_layer=layers, n_embd=width, n_head=width // 64)
     kind = "eager" if setting == "eager" else "sdpa"
     model = GPT2Model._from_config(config, attn_implementation=kind).eval()
     ids, options, seconds = torch.randint(100, (1, tokens)), SETTINGS[setting], []
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(3):
+    for _ in range(runs):
         start = time.perf_counter()
         with torch.no_grad(), nullcontext() if options is None else regard.capture(model, **options):
             model(ids, use_cache=False, output_attentions=setting == "eager")
@@ -56,13 +57,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tokens", type=int, default=4096)
     parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--width", type=int, default=768, help="64 for each head")
+    parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--setting", choices=SETTINGS, help="measure only this setting, in this process")
     options = parser.parse_args()
     if options.setting:
-        print(json.dumps(measure(options.setting, options.tokens, options.layers)))
+        print(json.dumps(measure(options.setting, options.tokens, options.layers, options.width, options.runs)))
         return
     for setting in SETTINGS:
-        sizes = ["--tokens", str(options.tokens), "--layers", str(options.layers)]
+        sizes = [f"--{name}={getattr(options, name)}" for name in ("tokens", "layers", "width", "runs")]
         subprocess.run([sys.executable, "-m", "benchmarks.capture", "--setting", setting, *sizes], check=True)
 
 

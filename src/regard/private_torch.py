@@ -4,6 +4,8 @@ No other module of the package touches `torch._C`, `torch._dynamo`, `torch._indu
 If a version of PyTorch lacks one of these functions, results stay the same up to rounding, but code may be slower.
 """
 
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 
 import torch
@@ -79,7 +81,23 @@ def in_backward() -> bool:
     return current is not None and current() >= 0
 
 
+def without_modes() -> AbstractContextManager[object]:
+    """Return a context in which no mode sees the calls of functions; without the private class, one that does nothing."""
+    disable = getattr(torch._C, "DisableTorchFunction", nullcontext)
+    context: AbstractContextManager[object] = disable()
+    return context
+
+
 def is_compiled(module: nn.Module) -> bool:
-    """Return whether a module is the result of `torch.compile` or `torch.jit`, so that hooks inside must not be added."""
+    """Return whether a module runs as compiled by `torch.compile` or `torch.jit`, so that hooks inside must not be added.
+
+    Where `torch.compiler.set_stance("force_eager")` is active, results of `torch.compile` run like other modules.
+    """
     compiled = type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
-    return compiled or isinstance(module, torch.jit.ScriptModule)
+    return (compiled and not _is_eager()) or isinstance(module, torch.jit.ScriptModule)
+
+
+def _is_eager() -> bool:
+    """Return whether PyTorch's stance is not to run compiled code; without the private variable, False."""
+    frame = sys.modules.get("torch._dynamo.eval_frame")
+    return getattr(getattr(frame, "_stance", None), "stance", "") == "force_eager"

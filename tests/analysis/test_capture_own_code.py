@@ -125,24 +125,6 @@ def test_a_softmax_that_is_the_result_is_no_attention():
     assert (list(caught), caught.unseen) == (["0"], ())
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:flex_attention called without")
-def test_other_functions_for_attention_are_named_in_the_picture():
-    flex = pytest.importorskip("torch.nn.attention.flex_attention").flex_attention
-
-    def both(query, key):
-        return flex(*(each[:, None].repeat(1, 1, 1, 2) for each in (query, key, key))), FORMS["clone"](query, key)
-
-    module, inputs = Form(both), (torch.randn(2, 3, 8), torch.randn(2, 5, 8))
-    with torch.no_grad():
-        expected = module(*inputs)
-        with regard.capture(module) as caught:
-            found = module(*inputs)
-    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
-    assert caught.unseen == ("",)
-    assert "Not shown" in caught.to_record(list("abcde"), list("xyz")).note
-
-
 class FlashAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x + x.mean(1, keepdim=True)
@@ -312,15 +294,24 @@ def test_one_softmax_over_source_and_target_is_refused_by_name():
         caught.to_record(list("abcd"), list("xyz"))
 
 
-def test_a_compiled_module_is_refused_and_a_compiled_part_is_named():
+def test_compiled_parts_are_refused_by_name_and_captured_without_compilation():
     layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True).eval()
-    compiled = torch.compile(layer, backend="eager")
-    with pytest.raises(RequestError, match=r"compiled or scripted.*_orig_mod"), regard.capture(compiled):
-        raise AssertionError("the module ran")
+    compiled, x = torch.compile(layer, backend="eager"), torch.randn(1, 3, 8)
     module = nn.Sequential(nn.TransformerEncoderLayer(8, 2, 8, batch_first=True).eval(), compiled)
-    with regard.capture(module) as caught:
-        module[0](torch.randn(1, 3, 8))
-    assert (list(caught), caught.unseen) == (["0.self_attn"], ("1",))
+    message = r"compiled or scripted, which cannot be captured: run.*set_stance\('force_eager'\).*_orig_mod.*names"
+    for refused, name, names in (
+        (compiled, "this OptimizedModule is", None),
+        (module, "'1' is", None),
+        (module, "'1' is", ["1*"]),
+    ):
+        with pytest.raises(RequestError, match=name + " " + message), regard.capture(refused, names=names):
+            raise AssertionError("the module ran")
+    with regard.capture(module, names=["0.*"]) as caught:
+        module[0](x)
+    assert (list(caught), caught.unseen) == (["0.self_attn"], ())
+    with torch.compiler.set_stance("force_eager"), regard.capture(module) as caught:
+        module(x)
+    assert list(caught) == ["0.self_attn", "1._orig_mod.self_attn"]
 
 
 def test_an_observation_that_fails_warns_after_the_module_has_run():

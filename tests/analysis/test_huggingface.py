@@ -6,7 +6,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 import regard
-from regard.analysis.huggingface import scheme_of
+from regard.analysis.reader import scheme_of
 from regard.errors import RequestError
 
 TEXTS = [

@@ -69,10 +69,10 @@ def test_every_form_of_a_text_gives_the_same_record(given):
     ("given", "message"),
     [
         (None, "needs its tokenizer and a text, got Tokens and NoneType"),
-        (["a", "good"], "got Tokens and list: .* where the text may also be an encoding, ids, or chat messages"),
+        (["a", "good"], "Tokens cannot read these words: TypeError"),
         ({"attention_mask": [1]}, "got Tokens and dict"),
-        ([0.5, 1.0], "got Tokens and list"),
-        ([[0, 1], [0, 2]], r"the ids have shape \(2, 2\), expected one text"),
+        ([0.5, 1.0], "got Tokens and list: .* where the text may also be an encoding, ids, a list of words, or chat messages"),
+        ([[0, 1], [0, 2]], r"the ids have shape \(2, 2\) and batch is None, expected one text"),
         ([], "the text has no tokens"),
     ],
 )

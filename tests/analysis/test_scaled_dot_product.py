@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 import regard
-from regard.analysis.scaled_dot_product import scaled_dot_product_weights
+from regard.analysis.observation import Selection
+from regard.analysis.products import scaled_dot_product
 from regard.errors import ConfigError, RequestError
 
 
@@ -34,7 +35,7 @@ def test_weights_give_the_context(options):
     torch.manual_seed(0)
     groups = 2 if options.get("enable_gqa") else 6
     query, key, value = draw(3, 6, 5, 4), draw(3, groups, 7, 4), draw(3, groups, 7, 11)
-    weights = scaled_dot_product_weights(query, key, **options)
+    weights = scaled_dot_product((query, key, value), options, nn.Identity()).weights(Selection(), "")
     assert weights.shape == (3, 6, 5, 7)
     expected = nn.functional.scaled_dot_product_attention(query, key, value, **options)
     torch.testing.assert_close(weights @ value.repeat_interleave(6 // groups, 1), expected)
@@ -152,6 +153,18 @@ def test_only_what_is_asked_for():
     assert torch.equal(caught["1.1"], whole["1.1"][:, 1:])
 
 
+@pytest.mark.parametrize("mask", [None, HIDDEN[:, :5].clone(), FLOATS[:, :5].clone()[None, None].expand(3, 2, 5, 5)])
+def test_rows_that_are_asked_for(mask):
+    torch.manual_seed(0)
+    query, key = torch.randn(3, 4, 5, 8).double(), torch.randn(3, 2, 5, 8).double()
+    mask = mask.repeat(1, 2, 1, 1) if mask is not None and mask.ndim > 2 else mask
+    options = {"attn_mask": mask, "is_causal": mask is None, "enable_gqa": True}
+    product = scaled_dot_product((query, key, key), options, nn.Identity())
+    whole = product.weights(Selection(), "")
+    torch.testing.assert_close(product.weights(Selection(rows=[3, -5]), ""), whole[:, :, [3, 0]])
+    torch.testing.assert_close(product.weights(Selection(rows=[4], heads=[3, 1]), ""), whole[:, [3, 1], 4:])
+
+
 def test_rows_are_computed_in_chunks(monkeypatch):
     torch.manual_seed(0)
     model, x = Layer(), torch.randn(3, 5, 8)
@@ -171,6 +184,8 @@ def test_rows_are_computed_in_chunks(monkeypatch):
         ({"names": ["encoder"]}, "no module has the name 'encoder'"),
         ({"heads": [-1]}, r"heads is \[-1\], expected a list of whole numbers of 0 or more"),
         ({"heads": [2]}, "heads contains 2, but '0' has 2 heads: choose from 0 to 1"),
+        ({"rows": []}, r"rows is \[\], expected a list of whole numbers, such as \[0, 5\] or \[-1\]"),
+        ({"rows": [0, 5]}, r"rows is \[0, 5\], but '0' has 5 queries: choose from -5 to 4, or leave the module out"),
     ],
 )
 def test_refusals(options, message):

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.analysis.function_calls import Watch
+from regard.analysis.kernels import seen_interfaces
 from regard.analysis.observation import Call, Observer, Selection
 from regard.attention.base import Attention
 from regard.attention.capabilities import Observation
 from regard.errors import RegardError, RequestError, nearest
-from regard.private_torch import is_compiled
 from regard.records import AttentionRecord
 from regard.records.builders import TokenOptions, record_of_tokens, shows_causal
 from regard.records.data import NOTE
@@ -41,9 +41,8 @@ class Captured(Mapping[str, Tensor]):
     def unseen(self) -> tuple[str, ...]:
         """Names of the modules that seem to compute attention, but whose attention was not captured.
 
-        They are compiled; or they multiply a softmax by a tensor in a way that was not recognised; or they called another
-        function for attention, such as FlexAttention; or the name of their class contains `Attention`, and nothing was captured
-        in them; or capturing failed with a warning.
+        They multiply a softmax by a tensor in a way that was not recognised; or they called another function for attention; or
+        the name of their class contains `Attention`, and nothing was captured in them; or capturing failed with a warning.
         """
         return tuple(self._observer.unseen())
 
@@ -82,6 +81,7 @@ class Captured(Mapping[str, Tensor]):
           contains `decoder`, otherwise `encoder.i`. A call of a function, such as `scaled_dot_product_attention`, does not show
           where its keys come from. The keys count as another sequence if queries and keys differ in number, if the module's
           name contains `cross`, `encoder_attn` or `encdec`, or if its name contains `decoder` and queries attend to later keys.
+        - If `capture` kept some rows: `cross.i`, from the tokens of these rows to all tokens.
 
         Args:
             tokens: The S source tokens, including special tokens and padding; for a language model, the tokens that it read.
@@ -95,10 +95,20 @@ class Captured(Mapping[str, Tensor]):
         Raises:
             RequestError: If sentences and heads cannot be told apart, the batch has no such sentence, `families` names a module
                 whose attention was not captured or another family, a module attends to another sequence and no target tokens
-                are given, or a module attends to source and target together.
+                are given, a module attends to source and target together, or `capture` kept some rows and there is a target.
             DataError: If a weight is not a finite number.
             ShapeError: If the numbers of weights and tokens differ, for example because the module ran more than once.
         """
+        options["note"] = self.note(options.get("note", NOTE))
+        if self._observer.selection.rows is not None:
+            if target_tokens is not None or families:
+                raise RequestError(
+                    "to_record: capture kept some rows, from which a record can be made only for a module that reads one text, "
+                    "without target_tokens and families; the weights of each module are caught[name]"
+                )
+            rows = self._observer.selection.rows_of(len(tokens), "the text")
+            weights = {f"cross.{number}": self._sentence(call, batch) for number, call in enumerate(self.calls)}
+            return record_of_tokens(tokens, [tokens[row] for row in rows], weights, target_is_read=True, **options)
         num_tokens = len(tokens), None if target_tokens is None else len(target_tokens)
         weights = self.weights_by_site(batch=batch, num_tokens=num_tokens, families=families or {})
         for call, (site, matrix) in zip(self.calls, weights.items(), strict=True):
@@ -108,7 +118,6 @@ class Captured(Mapping[str, Tensor]):
                     f"to_record: {call.name!r} counts as cross attention ({queries} queries, {keys} keys), and no target "
                     "tokens were given: give the tokens of the queries as target_tokens, or the module's family in families"
                 )
-        options["note"] = self.note(options.get("note", NOTE))
         return record_of_tokens(
             tokens, target_tokens, weights, target_is_read=target_is_read and target_tokens is not None, **options
         )
@@ -123,16 +132,14 @@ class Captured(Mapping[str, Tensor]):
                 raise RequestError(f"to_record: families names {name!r}, but no attention of such a module was captured{meant}")
             if family not in ("encoder", "decoder", "cross"):
                 raise RequestError(f"to_record: {name!r} has the family {family!r}, expected encoder, decoder or cross")
-        for call in self.calls:
-            _check_sentences(call, batch)
+        matrices = [self._sentence(call, batch) for call in self.calls]
         # All calls of a module decide together, because a short sentence may show nothing.
         causal = {name: self._is_causal(name) for name in self}
         weights: dict[str, np.ndarray] = {}
         count: dict[str, int] = {}
         source, target = num_tokens
         shapes = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
-        for call in self.calls:
-            matrix = call.weights[batch].float().numpy(force=True)
+        for call, matrix in zip(self.calls, matrices, strict=True):
             family = _family(call, has_target=target is not None, is_causal=causal[call.name], only_causal=all(causal.values()))
             fitting = [each for each, shape in shapes.items() if shape == matrix.shape[-2:]]
             if len({each.weights.shape for each in self.calls if each.name == call.name}) > 1 == len(fitting):
@@ -146,6 +153,19 @@ class Captured(Mapping[str, Tensor]):
             weights[f"{family}.{count.setdefault(family, 0)}"] = matrix
             count[family] += 1
         return weights
+
+    @staticmethod
+    def _sentence(call: Call, batch: int) -> np.ndarray:
+        """Return the weights of one sentence; raise an error if there is none, or sentences cannot be told apart."""
+        shape = tuple(call.weights.shape)
+        if not call.is_checked or len(shape) not in (3, 4):
+            raise RequestError(
+                f"to_record: the weights of {call.name!r} have shape {shape}, in which sentences and heads cannot be told "
+                "apart: run one sentence at a time, or leave the module out with names"
+            )
+        if not 0 <= batch < shape[0]:
+            raise RequestError(f"to_record: batch is {batch}, and there are {shape[0]} sentences")
+        return call.weights[batch].float().numpy(force=True)
 
     def _is_causal(self, name: str) -> bool:
         """Return whether no query of a module attends to later keys, by its weights or, if unknown, its attribute."""
@@ -168,19 +188,26 @@ def capture(
     *,
     names: Collection[str] | None = None,
     heads: Sequence[int] | None = None,
+    rows: Sequence[int] | None = None,
     device: torch.device | str | None = None,
 ) -> Iterator[Captured]:
     """Capture the attention weights inside a module.
 
-    The function captures `nn.MultiheadAttention`, `multi_head_attention_forward`, `scaled_dot_product_attention` and regard's
-    own mechanisms. If the module contains none of regard's mechanisms, it also captures the result of each softmax, or of each
-    division by a sum over an axis, if this axis is then summed over in a product with another tensor, such as the values.
+    The function captures `nn.MultiheadAttention`, `multi_head_attention_forward`, `scaled_dot_product_attention`,
+    `flex_attention`, `varlen_attn`, the functions of the package `flash_attn`, the attention functions of `transformers`, and
+    regard's own mechanisms. If the module contains none of regard's mechanisms, it also captures the result of each softmax, or
+    of each division by a sum over an axis, if this axis is then summed over in a product with another tensor, such as the
+    values.
 
-    Weights are recorded before dropout, under the name of the innermost module that computed them. The weights of
-    `scaled_dot_product_attention` are computed again from its arguments, some rows at a time; the weights of
-    `nn.MultiheadAttention` come from a second call. An observation that fails raises nothing inside the module, and a warning
-    follows when the context ends. Then, even after an exception, the module is restored. Compiled and scripted parts are not
-    captured, nor are kernels such as FlexAttention; `Captured.unseen` and the note of a record name such modules.
+    Weights are recorded before dropout, under the name of the innermost module that computed them. The weights of fused kernels
+    are computed again from their arguments, some rows at a time, and compared with the output of a kernel other than
+    `scaled_dot_product_attention`; the weights of `nn.MultiheadAttention` come from a second call. An observation that fails
+    raises nothing inside the module, and a warning follows when the context ends. Then, even after an exception, the module is
+    restored. `Captured.unseen` and the note of a record name modules whose attention was not recognised.
+
+    The memory that a capture needs is that of the weights that are kept, 4·B·H·R·K bytes for R rows of each module in float32,
+    and at most 16 million weights at a time while they are computed. Modules that compute whole matrices themselves (a softmax,
+    `eager` attention, regard's mechanisms) need their own memory for them.
 
     The module's results stay bit-identical, with one exception: in evaluation mode, `nn.MultiheadAttention` and PyTorch's
     encoders don't take their fused path, which computes no weights. Their results can then differ by rounding, and an encoder
@@ -190,22 +217,18 @@ def capture(
         module: Any PyTorch module.
         names: Names of the modules whose weights are kept, or patterns such as `encoder.layer.0.*`; None for all.
         heads: Indices of the heads that are kept, from 0; None for all.
+        rows: Indices of the queries whose weights are kept, from 0, or from −1 for the last; None for all.
         device: Device on which the weights are kept, such as `cpu`; None for that of the module.
 
     Yields:
         The weights captured so far.
 
     Raises:
-        RequestError: If the module is compiled or scripted, no module matches one of `names`, a module has too few heads for
-            `heads`, or no attention was captured.
-        ConfigError: If `names` or `heads` has the wrong type or is out of range.
+        RequestError: If a part whose weights would be kept is compiled or scripted, no module matches one of `names`, a module
+            has too few heads or queries for `heads` or `rows`, or no attention was captured.
+        ConfigError: If `names`, `heads` or `rows` has the wrong type or is out of range.
     """
-    if is_compiled(module):
-        raise RequestError(
-            f"capture: this {type(module).__name__} is compiled or scripted, which cannot be captured: give the module from "
-            "which it was made, such as model._orig_mod, and run that one"
-        )
-    observer = Observer(module, Selection(names, heads, device))
+    observer = Observer(module, Selection(names, heads, rows, device))
     ours = [part for part in observer.names if isinstance(part, Attention)]
     caught, watch = Captured(observer), Watch(observer, products=not ours)
     with ExitStack() as stack:
@@ -217,6 +240,7 @@ def capture(
 
             stack.enter_context(part.observe(take))
         stack.enter_context(observer.hooks())
+        stack.enter_context(seen_interfaces())
         stack.enter_context(watch)
         yield caught
     watch.close()
@@ -233,8 +257,9 @@ def capture(
     if not caught.calls:
         raise RequestError(
             f"capture: no attention was captured in this {type(module).__name__}: run it inside `with capture(module)`. "
-            "Captured are nn.MultiheadAttention, regard's mechanisms, scaled_dot_product_attention, and products of a softmax "
-            f"and values; a model of transformers needs attn_implementation='sdpa' or 'eager'. {caught.note('')}".strip()
+            "Captured are nn.MultiheadAttention, regard's mechanisms, scaled_dot_product_attention, other known kernels, and "
+            "products of a softmax and values, unless a function was compiled: then run inside "
+            f"torch.compiler.set_stance('force_eager'). {caught.note('')}".strip()
         )
 
 
@@ -246,15 +271,3 @@ def _family(call: Call, *, has_target: bool, is_causal: bool, only_causal: bool)
     if "decoder" not in call.name.lower():
         return "encoder"
     return "decoder" if call.within or is_causal else "cross"
-
-
-def _check_sentences(call: Call, batch: int) -> None:
-    """Raise an error if the call has no weights of this sentence, or its sentences cannot be told apart."""
-    shape = tuple(call.weights.shape)
-    if not call.is_checked or len(shape) not in (3, 4):
-        raise RequestError(
-            f"to_record: the weights of {call.name!r} have shape {shape}, in which sentences and heads cannot be told apart: "
-            "run one sentence at a time, or leave the module out with names"
-        )
-    if not 0 <= batch < shape[0]:
-        raise RequestError(f"to_record: batch is {batch}, and there are {shape[0]} sentences")

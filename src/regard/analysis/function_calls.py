@@ -11,8 +11,9 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from regard.analysis.kernels import find_product
 from regard.analysis.observation import Observer
-from regard.analysis.scaled_dot_product import selected_weights
+from regard.analysis.products import scaled_dot_product
 from regard.private_torch import in_backward
 
 _MULTI_HEAD = inspect.signature(functional.multi_head_attention_forward)
@@ -52,9 +53,10 @@ class _Mark:
 class Watch(TorchFunctionMode):
     """A PyTorch function mode that reports the attention weights of each call.
 
-    It computes the weights of `scaled_dot_product_attention` and `multi_head_attention_forward` from their arguments. With
-    `products`, it also follows each softmax over an axis until a product with the values sums over this axis. Any other
-    softmax that is multiplied, and any other function named after attention, is reported as not recognised.
+    It computes the weights of `scaled_dot_product_attention`, `multi_head_attention_forward` and the functions of
+    `regard.analysis.kernels` from their arguments. With `products`, it also follows each softmax over an axis until a product
+    with the values sums over this axis. Any other softmax that is multiplied, and any other function named after attention, is
+    reported as not recognised.
     """
 
     def __init__(self, observer: Observer, *, products: bool) -> None:
@@ -87,20 +89,27 @@ class Watch(TorchFunctionMode):
             self.contexts.pop(args[0])(output)
         if func is functional.scaled_dot_product_attention:
             fold = self.observer.fold(kwargs["query"] if "query" in kwargs else args[0])
-            weights = selected_weights(args, kwargs, module, name, self.observer.selection, fold)
+            weights = scaled_dot_product(args, kwargs, module, fold).weights(self.observer.selection, name)
             self._take(name, weights, fold, output)
         elif func is functional.multi_head_attention_forward:
-            bound = _MULTI_HEAD.bind(*args, **kwargs)
-            bound.arguments.update(need_weights=True, average_attn_weights=False, dropout_p=0.0, training=False)
-            found: Any = func(*bound.args, **bound.kwargs)[1]
-            # `nn.MultiheadAttention` may give the function two transposed views of one input.
-            sequences = (bound.arguments["query"], bound.arguments["key"])
-            query, key = ((each.data_ptr(), each.shape, each.stride()) for each in sequences)
-            self.observer.take(name, found if found.ndim == 4 else found[None], query == key)
+            self._take_multi_head(name, func, _MULTI_HEAD.bind(*args, **kwargs))
+        elif product := find_product(func, args, kwargs, output):
+            self.observer.take_own(name, product.weights(self.observer.selection, name))
         elif any(part in getattr(func, "__name__", "").lower() for part in ("attention", "attn")):
             self.observer.miss(name)
         elif self.products:
             self._follow(getattr(func, "__name__", ""), args, kwargs, output)
+
+    def _take_multi_head(self, name: str, func: Any, bound: inspect.BoundArguments) -> None:
+        given, selection = bound.arguments, self.observer.selection
+        # `nn.MultiheadAttention` may give the function two transposed views of one input.
+        query, key = ((each.data_ptr(), each.shape, each.stride()) for each in (given["query"], given["key"]))
+        if selection.rows is not None:  # of the weights, only these rows are ever in memory
+            rows, mask = selection.rows_of(len(given["query"]), name), given.get("attn_mask")
+            given.update(query=given["query"][rows], attn_mask=mask if mask is None else mask[..., rows, :], is_causal=False)
+        given.update(need_weights=True, average_attn_weights=False, dropout_p=0.0, training=False)
+        found: Any = func(*bound.args, **bound.kwargs)[1]
+        self.observer.take(name, found if found.ndim == 4 else found[None], query == key, has_all_rows=False)
 
     def _take(self, name: str, weights: Tensor, fold: tuple[int, int] | None, context: Tensor) -> None:
         """Report weights; if sentences and heads had one axis, only if the context is then split in the same order."""

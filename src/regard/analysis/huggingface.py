@@ -1,19 +1,24 @@
 """The attention of a model of Hugging Face's `transformers`, in one call.
 
 record = regard.from_huggingface(model, tokenizer, "She kissed him again.")
+record = regard.from_huggingface(model, processor, image="cat.jpg")
+record = regard.from_huggingface(model, processor, audio=samples, sampling_rate=16_000)
 
-The library is not imported: any model and tokenizer with the same methods can be used.
+The library is not imported: any model and processor with the same methods can be used.
 """
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.analysis.capture import capture
+from regard.analysis.inputs import Inputs, read_inputs
+from regard.analysis.places import Grid
+from regard.analysis.reader import Reader
 from regard.errors import RequestError
 from regard.machine import evaluating
 from regard.records import AttentionRecord
@@ -22,22 +27,18 @@ from regard.records.data import NOTE
 from regard.records.subwords import Scheme
 from regard.rendering import Units
 
-_EXPECTED = (
-    "from_huggingface: a model needs its tokenizer and a text, got {} and {}: from_huggingface(model, tokenizer, text), where "
-    "the text may also be an encoding, ids, or chat messages"
-)
-
 
 @singledispatch
 def from_huggingface(model: Any, tokenizer: Any, text: Any = None, **settings: Any) -> AttentionRecord:
     """Build a record of the attention of a `transformers` model, from the model or from its output.
 
         regard.from_huggingface(model, tokenizer, text)          # see record_of_model
+        regard.from_huggingface(model, processor, image=image)   # see record_of_model
         regard.from_huggingface(output, tokens, target_tokens)   # see regard.records.from_huggingface
 
     Args:
         model: A model; or its output, a dict of its fields, or the tuple `output.attentions`.
-        tokenizer: The model's tokenizer; or the tokens that an output belongs to.
+        tokenizer: The model's tokenizer or processor; or the tokens that an output belongs to.
         text: The text that the model reads; or the target tokens of an output.
         settings: The other arguments of `regard.analysis.huggingface.record_of_model` or `regard.records.from_huggingface`.
     """
@@ -49,30 +50,58 @@ def from_huggingface(model: Any, tokenizer: Any, text: Any = None, **settings: A
 def record_of_model(
     model: nn.Module,
     tokenizer: Any,
-    text: Any,
+    text: Any = None,
     target: Any = None,
     *,
+    image: Any = None,
+    audio: Any = None,
+    sampling_rate: int | None = None,
+    grid: Grid | None = None,
+    batch: int | None = None,
     generation: Mapping[str, Any] | None = None,
+    names: Collection[str] | None = None,
+    heads: Sequence[int] | None = None,
+    rows: Sequence[int] | None = None,
     subwords: Scheme = "auto",
     special: Collection[str] | None = None,
     units: Units = "auto",
     note: str = NOTE,
 ) -> AttentionRecord:
-    """Run a model on a text and return the record of its attention.
+    """Run a model on a text, an image or a sound, and return the record of its attention.
 
-    If no `target` is given, an encoder–decoder first writes its target with `generate`, which can use beam search. It then runs
-    once on source and target, and the record has the sites `encoder.i`, `decoder.i` and `cross.i` of this run. A decoder, such
-    as GPT-2 or Llama, has sites `decoder.i`, and an encoder has sites `encoder.i`. The model runs in evaluation mode, with the
-    attention implementation that it was loaded with.
+    The model runs once, in evaluation mode, with the attention implementation that it was loaded with. The sites are those of
+    `Captured.to_record`:
+
+    - An encoder of texts or images, such as BERT, ViT, or one of the two encoders of CLIP: `encoder.i`. A head that pools the
+      patches by attention, as in SigLIP, is `cross.0` from the target word `pooled`.
+    - A decoder, such as GPT-2 or Llama: `decoder.i`. A prompt may contain images, as for LLaVA and Qwen-VL; their patches are
+      among its tokens, and the attention inside the image encoder is left out.
+    - An encoder–decoder: `encoder.i`, `decoder.i` and `cross.i`. If no `target` is given, it first writes its target with
+      `generate`, which can use beam search. In DETR, the target are the queries for objects. Of a speech model, such as
+      Whisper, the attention inside the encoder is left out, because it has 1,500 frames; `names=["*"]` records it.
+
+    Patches and frames are words with a place, in `ImageSegment` and `SoundSegment`. Words of Whisper have times, in the
+    `TextSegment` of the target: `transformers` computes them from the recorded weights by dynamic time warping, with the
+    alignment heads that the model's generation settings name, or else with all heads of the upper half of its layers. If
+    `names` or `heads` leave some out, there are no times.
 
     Args:
-        model: A model of `transformers` that reads text.
-        tokenizer: The model's tokenizer.
-        text: The text to read; or its encoding (what the tokenizer returns), its ids, or a list of chat messages, to which the
-            tokenizer's chat template is applied. A start symbol that the text begins with is not added a second time.
+        model: A model of `transformers`.
+        tokenizer: The model's tokenizer or, for images and sounds, its processor.
+        text: The text to read; or its encoding (what the tokenizer returns), its ids, a list of its words, or a list of chat
+            messages, to which the chat template is applied. A start symbol that the text begins with is not added twice.
         target: The target text of an encoder–decoder, or its ids; None for the text that the model writes.
+        image: The path of an image, an image of Pillow, an array of uint8, or a list of these.
+        audio: Samples of one channel, from −1 to 1.
+        sampling_rate: Samples of `audio` per second, which must be the rate that the model hears.
+        grid: Numbers of rows and columns of patches, for models that don't show them.
+        batch: Index of the text, from 0, if an encoding has several.
         generation: Arguments of `model.generate`, such as `{"num_beams": 4}`. If they are given, a decoder first continues the
             text.
+        names: Names or patterns of the modules that are recorded; see `regard.capture`.
+        heads: Heads that are recorded; see `regard.capture`.
+        rows: Tokens whose weights are recorded, from 0, or from −1 for the last, for a model that reads one text; the sites are
+            then `cross.i`, from these tokens to all. For long prompts.
         subwords: How tokens mark the beginning of a word; see `regard.join_subwords`. `auto` asks the tokenizer.
         special: Tokens that belong to no word and are left out of pictures; None for the tokenizer's special tokens, `()` to
             keep them as words.
@@ -80,96 +109,61 @@ def record_of_model(
         note: Last sentence of captions, on what the weights prove and what they do not prove.
 
     Raises:
-        RequestError: If the tokenizer or the text has the wrong type, the text has no tokens, a target is given to a model that
-            reads one text, the model has to generate a text but cannot, or `capture` finds no attention in it.
+        DataError: If an image cannot be read.
+        RequestError: If the tokenizer or an input has the wrong type or does not fit the model, the text has no tokens, a
+            target is given to a model that reads one text, the model has to generate a text but cannot, the patches have an
+            unknown grid, or `capture` finds no attention in it.
 
     Example:
         >>> record = regard.from_huggingface(model, tokenizer, "A good day.")  # doctest: +SKIP
         >>> record.save("heads.png", site="encoder")  # doctest: +SKIP
     """
-    if not callable(tokenizer):
-        raise RequestError(_EXPECTED.format(type(tokenizer).__name__, type(text).__name__))
-    pair = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
-    if target is not None and not pair:
-        raise RequestError(f"from_huggingface: {type(model).__name__} reads one text, and a target was given: leave it out")
-    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    inputs = {name: value.to(device) for name, value in _encode(tokenizer, text).items()}
-    if not inputs["input_ids"].numel():
-        raise RequestError("from_huggingface: the text has no tokens, expected at least one")
+    if grid is not None and not (len(grid) == 2 and all(type(each) is int and each > 0 for each in grid)):
+        raise RequestError(
+            f"from_huggingface: grid is {grid!r}, expected two whole numbers above 0: rows and columns of patches"
+        )
+    inputs = read_inputs(tokenizer, text, image, audio, sampling_rate, batch)
+    model = _encoder_of(model, inputs)
+    reader = Reader(model, tokenizer, inputs, grid)
     with evaluating(model):
-        written = None
-        if pair and target is None:
-            sequence = _generate(model, inputs, generation or {})
-            inputs["decoder_input_ids"], written = sequence[:, :-1], sequence[0, 1:]
-        elif pair:
-            labels = _encode(tokenizer, target, "text_target")["input_ids"].to(device)
-            ask: Any = model.prepare_decoder_input_ids_from_labels
-            inputs["decoder_input_ids"], written = ask(labels=labels), labels[0]
-        elif generation is not None:
-            inputs = {"input_ids": _generate(model, inputs, generation)}
-        with capture(model) as caught:
-            model(**inputs, use_cache=False) if pair or hasattr(model, "generate") else model(**inputs)
-    ids = [inputs["input_ids"][0], *([] if written is None else [written])]
-    tokens = [list(tokenizer.convert_ids_to_tokens(each.tolist())) for each in ids]
-    texts = [str(tokenizer.decode(each, skip_special_tokens=True)) for each in ids]
-    return caught.to_record(
-        *tokens,
+        reader.prepare(target, generation)
+        with capture(model, names=names or reader.recorded(), heads=heads, rows=rows) as caught:
+            output = model(**reader.tensors, **({"use_cache": False} if reader.has_cache else {}))
+        reader.look(caught, output)
+    record = caught.to_record(
+        reader.tokens,
+        reader.target_tokens,
+        families=reader.families,
         target_is_read=False,
-        subwords=scheme_of(tokenizer) if subwords == "auto" else subwords,
+        subwords=reader.scheme if subwords == "auto" else subwords,
         units=units,
-        special=tokenizer.all_special_tokens if special is None else special,
-        source_text=text if isinstance(text, str) and (pair or generation is None) else texts[0],
-        target_text="" if written is None else texts[1],
+        special=reader.special if special is None else special,
+        source_text=text if isinstance(text, str) and image is None and not reader.is_continued else reader.text,
+        target_text=reader.target_text,
+        source_segments=reader.segments,
+        target_segments=reader.target_segments,
         note=note,
     )
+    return _with_words(record, inputs, units) if inputs.words and units != "tokens" and subwords != "none" else record
 
 
-def scheme_of(tokenizer: Any) -> Scheme:
-    """Return how a tokenizer's tokens mark words; `auto` if this is unknown, for example without a `backend_tokenizer`."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        return "auto"
-    described = json.loads(backend.to_str())
-    decoder = json.dumps(described.get("decoder"), ensure_ascii=False)
-    marks: dict[str, Scheme] = {'"ByteLevel"': "bytes", "▁": "sentencepiece", '"WordPiece"': "wordpiece", '"BPEDecoder"': "end"}
-    return next((scheme for mark, scheme in marks.items() if mark in decoder), "auto")
-
-
-def _encode(tokenizer: Any, text: Any, side: str = "text") -> dict[str, Tensor]:
-    """Return the inputs (1,S) for a text, an encoding, ids or chat messages; `side` is `text_target` for a target."""
-    if isinstance(text, str):
-        encoded = dict(tokenizer(**{side: text}, return_tensors="pt"))
-        ids, starts = encoded["input_ids"][0].tolist(), {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None}
-        if len(ids) > 1 and ids[0] == ids[1] in starts:  # the text may begin with the symbol that the tokenizer adds
-            plain = tokenizer(**{side: text}, add_special_tokens=False)["input_ids"]
-            if plain[0] == ids[0] and len(plain) < len(ids):
-                encoded = {name: value[:, 1:] for name, value in encoded.items()}
-    elif isinstance(text, Mapping):
-        encoded = dict(text)
-    elif isinstance(text, list | tuple) and text and all(isinstance(each, Mapping) for each in text):
-        if not getattr(tokenizer, "chat_template", None):
-            raise RequestError("from_huggingface: got chat messages, but the tokenizer has no chat template: give a text")
-        encoded = dict(tokenizer.apply_chat_template(list(text), tokenize=True, return_dict=True, return_tensors="pt"))
-    else:
-        encoded = {"input_ids": text}
-    try:
-        tensors = {name: torch.as_tensor(value) for name, value in encoded.items()}
-        ids = tensors["input_ids"]
-        if ids.is_floating_point() and ids.numel():
-            raise TypeError
-    except (KeyError, TypeError, ValueError, RuntimeError):
-        raise RequestError(_EXPECTED.format(type(tokenizer).__name__, type(text).__name__)) from None
-    if ids.ndim > 2 or (ids.ndim == 2 and len(ids) != 1):
-        raise RequestError(f"from_huggingface: the ids have shape {tuple(ids.shape)}, expected one text: (1, S) or (S,)")
-    return {name: value[None] if value.ndim == 1 else value for name, value in tensors.items()}
-
-
-def _generate(model: Any, inputs: dict[str, Tensor], generation: Mapping[str, Any]) -> Tensor:
-    """Return the best sequence (1,T) that the model generates."""
-    if not hasattr(model, "generate"):
+def _encoder_of(model: nn.Module, inputs: Inputs) -> nn.Module:
+    """Return the part of a model with separate encoders for images and texts, such as CLIP, that reads the inputs."""
+    if not (hasattr(model, "vision_model") and hasattr(model, "text_model")) or hasattr(model, "generate"):
+        return model
+    reads_image, reads_text = "pixel_values" in inputs.tensors, "input_ids" in inputs.tensors
+    if reads_image and reads_text:
         raise RequestError(
-            f"from_huggingface: {type(model).__name__} cannot generate text: give a target, or load the model with its head, "
-            "for example with AutoModelForSeq2SeqLM or AutoModelForCausalLM"
+            f"from_huggingface: {type(model).__name__} reads image and text apart, without attention between them: give one of "
+            "them at a time"
         )
-    sequences: Tensor = model.generate(**inputs, **generation)
-    return sequences[:1]
+    return model.get_submodule("vision_model" if reads_image else "text_model")
+
+
+def _with_words(record: AttentionRecord, inputs: Inputs, units: Units) -> AttentionRecord:
+    """Return the record with the words in which the text was given."""
+    side = "source" if record.source_tokens else "target"
+    if len(inputs.word_of) != len(getattr(record, f"{side}_tokens")):
+        raise RequestError("from_huggingface: a list of words cannot be continued with generation: give the text as one string")
+    given: dict[str, Any] = {f"{side}_words": inputs.words, f"{side}_word_of": inputs.word_of}
+    return replace(record, **given).in_units(units)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, RegardError, RequestError, nearest
-from regard.private_torch import in_backward, is_compiled
+from regard.private_torch import in_backward, is_compiled, without_modes
 
 # Maximum number of weights that are computed at a time (but at least one row), to limit memory beyond the kept weights.
 _CHUNK = 1 << 24
@@ -26,6 +26,7 @@ class Selection:
 
     names: Collection[str] | None = None
     heads: Sequence[int] | None = None
+    rows: Sequence[int] | None = None
     device: torch.device | str | None = None
 
     def __post_init__(self) -> None:
@@ -33,6 +34,8 @@ class Selection:
             raise ConfigError(f"capture: names is the string {self.names!r}, expected a list of names: [{self.names!r}]")
         if self.heads is not None and not all(isinstance(head, int) and head >= 0 for head in self.heads):
             raise ConfigError(f"capture: heads is {self.heads!r}, expected a list of whole numbers of 0 or more")
+        if self.rows is not None and not (self.rows and all(isinstance(row, int) for row in self.rows)):
+            raise ConfigError(f"capture: rows is {self.rows!r}, expected a list of whole numbers, such as [0, 5] or [-1]")
 
     def includes(self, name: str) -> bool:
         """Return whether weights of this module are kept."""
@@ -47,25 +50,37 @@ class Selection:
             )
         return chosen
 
-    def keep(self, weights: Tensor, name: str) -> Tensor:
+    def rows_of(self, count: int, name: str) -> list[int]:
+        """Return the indices of the queries to keep, from 0, for a call of the module `name` with `count` queries."""
+        chosen = [row + count if row < 0 else row for row in self.rows or ()] if self.rows is not None else list(range(count))
+        if chosen and not 0 <= min(chosen) <= max(chosen) < count:
+            raise RequestError(
+                f"capture: rows is {list(self.rows or ())}, but {name!r} has {count} queries: choose from {-count} to "
+                f"{count - 1}, or leave the module out with names"
+            )
+        return chosen
+
+    def keep(self, weights: Tensor, name: str, *, has_all_rows: bool = True) -> Tensor:
         """Return the part of the weights (B,H,Q,K), or (B,Q,K) without heads, that is kept."""
         if self.heads is not None and weights.ndim == 4:
             weights = weights[:, self.heads_of(weights.shape[1], name)]
+        if self.rows is not None and has_all_rows:
+            weights = weights[..., self.rows_of(weights.shape[-2], name), :]
         return weights.detach().to(self.device)
 
-    def collect(self, shape: Sequence[int], rows_of: Callable[[slice], Tensor]) -> Tensor:
-        """Return weights of this shape (…,Q,K), computed for some queries at a time with `rows_of`."""
-        *rest, queries, keys = shape
-        step = max(1, _CHUNK // max(1, torch.Size(rest).numel() * keys))
-        ranges = [slice(start, min(start + step, queries)) for start in range(0, max(queries, 1), step)]
-        first = rows_of(ranges[0])
-        if len(ranges) == 1:
+    def collect(self, shape: Sequence[int], queries: Tensor, rows_of: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return weights of this shape (…,Q,K), computed for some of the Q `queries` at a time with `rows_of`."""
+        *rest, _, keys = shape
+        parts = queries.split(max(1, _CHUNK // max(1, torch.Size(rest).numel() * keys)))
+        first = rows_of(parts[0])
+        if len(parts) == 1:
             return first.to(self.device)
         # One tensor is filled, because joining parts would need twice the memory of the weights.
-        whole = first.new_empty(*rest, queries, keys, device=self.device or first.device)
-        whole[..., ranges[0], :] = first
-        for rows in ranges[1:]:
-            whole[..., rows, :] = rows_of(rows)
+        whole = first.new_empty(shape, device=self.device or first.device)
+        start = 0
+        for part in parts:
+            whole[..., start : start + len(part), :] = rows_of(part) if start else first
+            start += len(part)
         return whole
 
 
@@ -101,11 +116,19 @@ class Observer:
         compiled: list[str] = []
         for name, part in module.named_modules(remove_duplicate=False):
             # Hooks do not run inside compiled modules, nor inside their parts.
-            if is_compiled(part):
-                compiled.append(name)
-                self.miss(name)
-            elif not any(name.startswith(f"{outer}.") for outer in compiled):
-                self.names.setdefault(part, []).append(name)
+            if not any(name.startswith(f"{outer}." if outer else "") for outer in compiled):
+                if is_compiled(part):
+                    compiled.append(name)
+                else:
+                    self.names.setdefault(part, []).append(name)
+        inside = {name: [each for each, _ in module.named_modules() if f"{each}.".startswith(f"{name}.")] for name in compiled}
+        if refused := [name for name, parts in inside.items() if any(map(selection.includes, parts))]:
+            names = ", ".join(repr(name) if name else f"this {type(module).__name__}" for name in refused)
+            raise RequestError(
+                f"capture: {names} {'is' if len(refused) == 1 else 'are'} compiled or scripted, which cannot be captured: run "
+                "without compilation, with torch.compiler.set_stance('force_eager'), regard.capture(model): …; or give the "
+                "module from which it was made, such as model._orig_mod; or leave it out with names"
+            )
         known = [name for names in self.names.values() for name in names]
         for pattern in selection.names or ():
             if not any(fnmatchcase(name, pattern) for name in known):
@@ -152,7 +175,8 @@ class Observer:
         if get_ident() != self._thread or in_backward() or not self.selection.includes(name):
             return
         try:
-            with torch.no_grad():
+            # An outer capture must not take what is computed here for attention of the module.
+            with torch.no_grad(), without_modes():
                 look()
         except RegardError as error:
             self.errors.append(error)
@@ -165,14 +189,15 @@ class Observer:
         if self.selection.includes(name):
             self.missed[name] = None
 
-    def take(self, name: str, weights: Tensor, within: bool | None) -> None:
+    def take(self, name: str, weights: Tensor, within: bool | None, *, has_all_rows: bool = True) -> None:
         """Add a call of a module, if it is selected; `within` says whether queries and keys came from the same sequence."""
-        self.observe(name, lambda: self._add(name, self.selection.keep(weights, name), within))
+        self.observe(name, lambda: self._add(name, self.selection.keep(weights, name, has_all_rows=has_all_rows), within))
 
     def take_own(self, name: str, weights: Tensor, *, is_checked: bool = True) -> int:
         """Add a call of attention that a module computes in its own code, and return its index."""
         # Only the name, and different numbers of queries and keys, show that the keys come from another sequence.
-        across = any(part in name.lower() for part in _ACROSS) or weights.shape[-2] != weights.shape[-1]
+        differ = self.selection.rows is None and weights.shape[-2] != weights.shape[-1]
+        across = differ or any(part in name.lower() for part in _ACROSS)
         return self._add(name, weights, False if across else None, is_checked=is_checked)
 
     def _add(self, name: str, weights: Tensor, within: bool | None, *, is_checked: bool = True) -> int:
