@@ -1,5 +1,8 @@
 """Training on a GPU: the small presets, without waiting for the GPU in an update, and with an exact resume."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +12,11 @@ from gpu.presets import CLASSIFICATION, TRANSLATION, config_of
 from training.test_synchronisation import KINDS
 
 import regard
+from regard.attention.fast import fla
+from regard.attention.heads import gated_delta, linear
 from regard.config.loading import read_config
 from regard.errors import TrainingError
-from regard.training import recorded, resume
+from regard.training import recorded, resume, updater
 from regard.training.callbacks import Validation
 from regard.training.updater import Updater
 
@@ -152,3 +157,70 @@ def test_an_operation_that_waits_cannot_be_recorded_and_spoils_nothing():
         found.append(float(total))
         total.zero_()
     assert found[0] == found[1] > 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"training.consistency.kind": "r_drop"},
+        {"training.consistency.kind": "sim_cut"},
+        {"training.bpe_dropout": 0.1},
+        {"training.recompute_layers": True},
+        {"training.compile_layers": True},
+    ],
+    ids=lambda changes: next(iter(changes)).rpartition(".")[2] + f"-{next(iter(changes.values()))}",
+)
+def test_settings_of_training(changes, files, tmp_path):
+    run = regard.fit(config_of("transformer-tiny", files, tmp_path, **changes), progress=False)
+    assert all(weight.isfinite().all() for weight in run.model.parameters())
+
+
+@pytest.mark.parametrize("graphs", [True, False], ids=["recorded", "started one by one"])
+def test_weights_that_are_converted_together_give_the_same_bytes(graphs, files, tmp_path, monkeypatch):
+    found = []
+    for together in (True, False):
+        if not together:
+            monkeypatch.setattr(updater, "can_cast_once", lambda run: False)
+        config = config_of("transformer-tiny", files, tmp_path / str(together), **{"training.cuda_graphs": graphs})
+        regard.fit(config, progress=False)
+        found.append(Path(config.out, "model.safetensors").read_bytes())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["linear", "gated_delta"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_kernels_of_fla_agree_with_ours(name, dtype):
+    pytest.importorskip("fla")
+    plain = {"linear": linear.scan_chunks, "gated_delta": gated_delta.scan_chunks}[name]
+    assert fla._agrees(name, plain, dtype, torch.device("cuda", 0))
+
+
+NOTEBOOK = """
+import sys, warnings
+import torch
+x = torch.ones(64, 64, device="cuda")
+x @ x  # PyTorch reads CUBLAS_WORKSPACE_CONFIG here
+import regard
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    regard.fit(regard.load_preset("transformer-tiny", {settings}), progress=False)
+print(sum("restart the notebook" in str(one.message) for one in found))
+"""
+
+
+def test_a_process_that_has_used_the_gpu_trains_with_one_warning(files, tmp_path):
+    settings = {
+        "data.train": [str(files / "pairs.tsv")],
+        "data.cache": str(files / "cache"),
+        "out": str(tmp_path / "run"),
+        "device": "cuda",
+        "tokenizers.source.size": 200,
+        "tokenizers.target.size": 200,
+        "training.max_steps": 3,
+        "training.tensorboard": False,
+    }
+    environment = {name: value for name, value in os.environ.items() if name != "CUBLAS_WORKSPACE_CONFIG"}
+    code = NOTEBOOK.replace("{settings}", repr(settings))
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == "1"

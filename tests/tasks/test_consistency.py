@@ -7,9 +7,10 @@ from torch.nn import functional
 import regard
 from regard.config import RDropConfig, SimCutConfig, TransformerConfig
 from regard.config.loading import load_config
+from regard.errors import ConfigError
 from regard.layers.consistency import Consistency
 from regard.models.build import build_translator
-from regard.tasks.classification.train import label_log_probability
+from regard.tasks.classification.train import TrainableClassifier, label_log_probability
 from regard.tasks.objective import alignment_loss, objective
 from regard.text.pairs.gold import AlignedBatch
 from regard.training import resume
@@ -114,3 +115,27 @@ def test_every_task_trains_with_two_passes_and_bpe_dropout_and_resumes(task, tmp
     resumed = resume(tmp_path / "part", overrides={"training.max_steps": 4}, progress=False).bundle.model.state_dict()
     for name, tensor in whole.items():
         assert torch.equal(tensor, resumed[name])  # also the drawn segmentations and hidden tokens
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"training.consistency.kind": "r_drop"}, r"training\.consistency has no effect in the task 'classification'"),
+        ({"training.bpe_dropout": 0.1, "tokenizer.kind": "bpe"}, r"training\.bpe_dropout has no effect in the task"),
+        ({"training.compile_layers": True}, r"training\.compile_layers and .* are for layers of Transformers"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused_before_anything_is_written(setting, message, tmp_path, monkeypatch):
+    monkeypatch.setattr(TrainableClassifier, "follows", ())  # as a task of one's own
+    (tmp_path / "data.txt").write_text("good\ta b c\nbad\td e f\ngood\ta a b\nbad\te f d\n" * 2)
+    settings = {
+        "task": "classification",
+        "data.train": [str(tmp_path / "data.txt")],
+        "data.cache": str(tmp_path / "cache"),
+        "data.dev_size": 0,
+        "out": str(tmp_path / "run"),
+        **setting,
+    }
+    with pytest.raises(ConfigError, match=message):
+        regard.fit(load_config(settings), progress=False)
+    assert not (tmp_path / "run").exists()

@@ -167,6 +167,8 @@ class Trainable(ABC):
     second."""
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "dev_nll")
     """Names of the task's columns in the logs, besides the columns that every run has."""
+    follows: ClassVar[tuple[str, ...]] = ()
+    """Optional settings of `training` that `loss` (`consistency`) and `batch` (`bpe_dropout`) follow; others are refused."""
     validator_class: ClassVar[type[Validator]] = Validator
     """Class that validates the model on the dev examples."""
     scores_class: ClassVar[type[Scores]] = Scores

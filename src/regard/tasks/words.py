@@ -42,6 +42,7 @@ class TrainableWords(Trainable):
 
     model: Seq2Seq
     scores_class = WordScores
+    follows = ("consistency", "bpe_dropout")
     taught: TaughtWords | None = None
     """The teachers' most probable words for each target token; None without teachers."""
 

@@ -6,7 +6,7 @@ updates (`_train`), and the final model (`_finish`). Between the updates, callba
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 from regard.bundle import StartFiles, read_start
-from regard.config import RunConfig
+from regard.config import RunConfig, TrainingConfig
 from regard.config.loading import check_config, dump_config, render_config
 from regard.errors import BundleError, ConfigError, DataError, Interrupted, TrainingError, missing_operation, out_of_memory
+from regard.layers.consistency import Consistency, reading_twice
 from regard.layers.transformer import running_layers
 from regard.machine import Machine, prepared, resolve_machine
 from regard.processes.team import Team, joined
@@ -101,6 +102,7 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, callbacks: S
         reporter.say(messages.describe_beginning(task, start))
         if team.ranks.alone and model is None and attention is None:  # the user's own object can be trained only once
             task.estimated = _estimate_scores(task, team, reporter)
+        _check_training(task)
         with folder.held():
             folder.check_free(overwrite=overwrite)  # another run may have used the folder while the data were prepared
             facts = {
@@ -114,6 +116,18 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, callbacks: S
             }
             folder.start(facts, start.pack() if start else None)
             return _train(Run(task, folder=folder, machine=machine, callbacks=callbacks, say=reporter.say), reporter)
+
+
+def _check_training(task: Trainable) -> None:
+    """Raise an error, before anything is written, if the task or the model cannot be trained as the settings say."""
+    training, defaults = task.config.training, TrainingConfig()
+    for name in ("consistency", "bpe_dropout"):
+        if getattr(training, name) != getattr(defaults, name) and name not in task.follows:
+            raise ConfigError(f"training.{name} has no effect in the task '{task.config.task}'; leave it out")
+    consistency = Consistency.of(training.consistency)
+    layers = running_layers(task.model, compiled=training.compile_layers, recomputed=training.recompute_layers)
+    with layers, reading_twice(task.model, consistency) if consistency else nullcontext():
+        pass
 
 
 def _estimate_scores(task: Trainable, team: Team, reporter: Reporter) -> dict[str, Any]:

@@ -130,6 +130,7 @@ class TrainableClassifier(Trainable):
 
     unit: ClassVar[str] = "texts"
     columns: ClassVar[tuple[str, ...]] = ("train_nll", "dev_nll", "accuracy", "macro_f1")
+    follows = ("consistency", "bpe_dropout")
     validator_class = ClassificationValidator
     data: Prepared[LabelledCorpus]
     model: TextClassifier
