@@ -55,16 +55,13 @@ class Consistency(NamedTuple):
                 return cls(1.0, weight, 0.0, cut)
         return None
 
-    def mix(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return s·first + (1 − s)·second."""
-        return first if self.first_share == 1 else self.first_share * first + (1 - self.first_share) * second
-
-    def divergence(self, log_p: Float[Tensor, "*any V"], log_q: Float[Tensor, "*any V"]) -> Float[Tensor, "*any"]:
-        """Return a·KL(p ‖ q) + b·KL(q ‖ p)."""
+    def loss(self, first: Tensor, second: Tensor, log_p: Tensor, log_q: Tensor, counts: Tensor | float = 1.0) -> Tensor:
+        """Return s·first + (1 − s)·second + Σ counts·(a·KL(p ‖ q) + b·KL(q ‖ p)), from log p and log q (…,V), counts (…)."""
         weight = self.forward * log_p.exp()
         if self.backward:
             weight = weight - self.backward * log_q.exp()
-        return (weight * (log_p - log_q)).sum(dim=-1)
+        gold = first if self.first_share == 1 else self.first_share * first + (1 - self.first_share) * second
+        return gold + ((weight * (log_p - log_q)).sum(dim=-1) * counts).sum()
 
 
 @contextmanager
@@ -108,12 +105,12 @@ def consistent_cross_entropy(
 
     Args:
         features: Features of both passes; without a weight, the logits (2,M,V).
-        weight: Weight of the output layer.
-        bias: Bias of the output layer; None if it has none.
-        target: Ids of the gold words. Positions whose gold word is `ignore_index` are ignored.
+        weight: As for `linear_cross_entropy`, like all that follows but `consistency`.
+        bias: Bias of the output layer.
+        target: Ids of the gold words.
         consistency: The form of the loss.
         label_smoothing: ε of the loss on the gold words.
-        soft: Soft targets of the positions; None for gold words only.
+        soft: Soft targets of the positions.
         ignore_index: Id of padding.
 
     Returns:
@@ -122,16 +119,11 @@ def consistent_cross_entropy(
 
     def loss_of(logits: Tensor, part: slice) -> tuple[Tensor, Tensor]:
         log_p, log_q = functional.log_softmax(logits, dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
-        gold, taught = (
-            target[part],
-            None if soft is None else SoftTargets(soft.words[part], soft.probabilities[part], soft.weight),
-        )
-        first, nll = plain_cross_entropy(log_p, gold, label_smoothing, taught, ignore_index)
-        second = first
-        if consistency.first_share < 1:
-            second, _ = plain_cross_entropy(log_q, gold, label_smoothing, taught, ignore_index)
-        divergence = (consistency.divergence(log_p, log_q) * (gold != ignore_index)).sum()
-        return consistency.mix(first, second) + divergence, nll
+        taught = None if soft is None else SoftTargets(soft.words[part], soft.probabilities[part], soft.weight)
+        targets = target[part], label_smoothing, taught, ignore_index
+        first, nll = plain_cross_entropy(log_p, *targets)
+        second = first if consistency.first_share == 1 else plain_cross_entropy(log_q, *targets)[0]
+        return consistency.loss(first, second, log_p, log_q, target[part] != ignore_index), nll
 
     if weight is None:
         return loss_of(features, slice(None))

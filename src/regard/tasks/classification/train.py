@@ -175,9 +175,8 @@ class TrainableClassifier(Trainable):
         losses = []
         for part in parts:
             each = [label_loss(logits, batch.label, weight=weight, label_smoothing=smoothing) for logits in part]
-            losses.append(each[0] if consistency is None else consistency.mix(*each))
-            if consistency is not None:
-                losses.append(consistency.divergence(*label_log_probability(part, batch.label)).sum())
+            log_p = label_log_probability(part, batch.label)
+            losses.append(each[0] if consistency is None else consistency.loss(*each, *log_p))
         return torch.stack(losses).sum(), plain
 
     def scoring_runs(self) -> Sequence[ClassificationConfig]:
