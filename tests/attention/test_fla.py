@@ -72,6 +72,13 @@ def test_half_types_without_weights_use_it_and_agree(kind, double):
         assert (one - other).norm() / other.norm() < 0.02
 
 
+def test_the_first_call_may_be_one_without_gradients(double):
+    attention, x = GatedDeltaNet(32, 2, causal=True), torch.randn(2, 9, 32)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        attention(x, need_weights=False)
+    assert len(double.calls) == 2  # the comparison, and the call
+
+
 @pytest.mark.parametrize("kind", [LinearAttention, GatedDeltaNet])
 def test_results_that_differ_are_refused_with_one_warning(kind, double):
     double.wrong = 0.5

@@ -94,19 +94,17 @@ def _agrees(name: str, plain: Scan, dtype: torch.dtype, device: torch.device) ->
     return not problem
 
 
+@torch.inference_mode(False)
 def _example(run: Scan, name: str, device: torch.device) -> list[Tensor]:
     """Return the results and all gradients of a scan over random inputs, over two chunks and with an earlier summary."""
     draw = torch.Generator().manual_seed(0)  # not the global generator, whose numbers belong to the caller
-    shapes = [(2, 3, 100, 64), (2, 3, 100, 64), (2, 3, 100, 64 + (name == "linear"))]
-    query, key, value = (torch.randn(shape, generator=draw).abs() for shape in shapes)
-    inputs = [query / 8, key / key.norm(dim=-1, keepdim=True), value]
+    query, key = torch.rand(2, 2, 3, 100, 64, generator=draw).unbind()
+    inputs = [query / 8, key / key.norm(dim=-1, keepdim=True), torch.randn(2, 3, 100, 64 + (name == "linear"), generator=draw)]
     if name == "gated_delta":
-        decay, rate = torch.rand(2, 3, 100, 2, generator=draw).unbind(-1)
-        inputs.append(torch.stack((-decay / 4, rate), -1))
-    inputs.append(torch.randn(2, 3, 64, value.shape[-1], generator=draw))
+        inputs.append(torch.rand(2, 3, 100, 2, generator=draw) * torch.tensor([-0.25, 1.0]))
+    inputs.append(torch.randn(2, 3, 64, inputs[2].shape[-1], generator=draw))
     inputs = [one.to(device).requires_grad_() for one in inputs]
-    with torch.enable_grad():
-        results = run(*inputs)
-        loss = sum((one * torch.linspace(0.5, 1.5, one.shape[-1], device=device)).sum() for one in results)
-    assert isinstance(loss, Tensor)
-    return [*(one.detach() for one in results), *torch.autograd.grad(loss, inputs)]
+    with torch.enable_grad(), torch.autocast(device.type, enabled=False):
+        found, after = run(*inputs)
+        gradients = torch.autograd.grad(found.square().sum() + after.sum(), inputs)
+    return [found.detach(), after.detach(), *gradients]
