@@ -66,11 +66,7 @@ class Consistency(NamedTuple):
 
 @contextmanager
 def reading_twice(model: nn.Module, consistency: Consistency) -> Iterator[None]:
-    """Hide tokens in the second half of each batch that the model reads; the first half are the same examples, unchanged.
-
-    Raises:
-        ConfigError: If tokens are to be hidden, and the model has no `nn.Embedding` with `padding_idx` 0.
-    """
+    """Hide tokens in the second half of each batch that the model reads; the first half are the same examples, unchanged."""
 
     def hide(module: nn.Module, inputs: Any, embedded: Tensor) -> Tensor:
         kept = torch.rand(*embedded.shape[:-1], 1, device=embedded.device) >= consistency.cut
@@ -101,21 +97,7 @@ def consistent_cross_entropy(
     soft: SoftTargets | None = None,
     ignore_index: int = 0,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Sum the loss of two passes over M positions, as `linear_cross_entropy` sums that of one pass.
-
-    Args:
-        features: Features of both passes; without a weight, the logits (2,M,V).
-        weight: As for `linear_cross_entropy`, like all that follows but `consistency`.
-        bias: Bias of the output layer.
-        target: Ids of the gold words.
-        consistency: The form of the loss.
-        label_smoothing: ε of the loss on the gold words.
-        soft: Soft targets of the positions.
-        ignore_index: Id of padding.
-
-    Returns:
-        The summed loss, and the summed negative log-likelihood of the gold words in the first pass, without a gradient.
-    """
+    """Sum the loss of two passes over M positions, and −log p of the first; without a weight, `features` are the logits."""
 
     def loss_of(logits: Tensor, part: slice) -> tuple[Tensor, Tensor]:
         log_p, log_q = functional.log_softmax(logits, dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))

@@ -146,14 +146,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T D"], memory: Memory, own: dict[str, Any], across: dict[str, Any]
     ) -> tuple[Float[Tensor, "B T D"], Tensor | None, Tensor | None]:
-        """Return the output features of this layer, and the weights of both attentions.
-
-        Args:
-            x: Input features of the layer, for a whole target.
-            memory: The source, prepared for this layer.
-            own: Options `need_weights` and `reweight` of the self-attention.
-            across: The same options of the attention to the source.
-        """
+        """Return the output features and the weights of both attentions, whose options are `own` and `across`."""
         read = self.self_residual.before(x)
         out = self.self_attention(read, read, **own)
         x, weights = self.finish(self.self_residual.after(x, out.context), memory, across)
@@ -293,11 +286,7 @@ def run_layer(layer: Any, *inputs: Any, **options: Any) -> Any:
 
 @contextmanager
 def running_layers(model: nn.Module, *, compiled: bool, recomputed: bool) -> Iterator[None]:
-    """Compile or recompute the layers of a model's Transformers while the context is open.
-
-    Raises:
-        ConfigError: If one of both is asked for, and the model has no such layers.
-    """
+    """Compile or recompute the layers of a model's Transformers while the context is open."""
     layers: list[Any] = [part for part in model.modules() if isinstance(part, EncoderLayer | DecoderLayer)]
     if (compiled or recomputed) and not layers:
         raise ConfigError(

@@ -130,13 +130,13 @@ def counting_bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[i
 
 @contextmanager
 def padded_batches(
-    words: str, rows: Sequence[np.ndarray], device: torch.device, *, tokens: int = 0, shown: bool, copies: int = 1
+    words: str, rows: Sequence[np.ndarray], device: torch.device, *, tokens: int = 0, shown: bool
 ) -> Iterator[Iterator[tuple[np.ndarray, Int[Tensor, "B S"], Bool[Tensor, "B S"]]]]:
     """Show a progress bar, and yield an iterator of batches of rows of similar length: their numbers, ids and mask.
 
-    A batch has at most `tokens` tokens, including padding, and counts each row `copies` times; 0: as many as suit the device.
+    A batch has at most `tokens` tokens, including padding; 0: as many as suit the device.
     """
-    lengths = np.array([len(row) * copies for row in rows], dtype=np.int64)
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
     with counting_bar(words, len(rows), shown=shown) as advance:
 
         def batches() -> Iterator[tuple[np.ndarray, Tensor, Tensor]]:

@@ -33,10 +33,6 @@ class Tensors:
     def __len__(self) -> int:
         return len(self.index)
 
-    def pin_memory(self) -> Self:
-        """Return a copy in page-locked memory, which is faster to copy to a GPU; `DataLoader(pin_memory=True)` calls this."""
-        return type(self)(**{name: tensor.pin_memory() for name, tensor in vars(self).items()})
-
 
 @dataclass(frozen=True)
 class Batch(Tensors):
@@ -142,13 +138,13 @@ class BucketBatchSampler(Sampler[np.ndarray]):
             yield rows[self._starts[batch] : self._starts[batch + 1]].astype(np.int64)
 
 
-def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int, *, batch_sentences: int = 0) -> list[np.ndarray]:
+def length_batches(lengths: Int[np.ndarray, " N"], batch_tokens: int) -> list[np.ndarray]:
     """Group sentences of similar length into batches for decoding, the longest first; return the indices of each batch.
 
     To put results into the original order, assign `results[batch] = …` for each batch.
     """
     lengths = np.asarray(lengths, np.int64)
-    starts = _cut(lengths, batch_tokens, batch_sentences)
+    starts = _cut(lengths, batch_tokens, 0)
     return np.split(np.argsort(-lengths, kind="stable"), starts[1:-1]) if len(lengths) else []
 
 

@@ -31,15 +31,7 @@ _WIDEST = 256
 
 
 def scan_fast(name: str, plain: Scan, *inputs: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return `plain(*inputs)`, computed by fla's kernel `name` if it may be used here.
-
-    Args:
-        name: `linear` or `gated_delta`.
-        plain: Our own function. Its inputs are query, key and value (B,H,T,·), for `gated_delta` the gates, and the summary,
-            all in float32.
-        *inputs: The inputs.
-        dtype: Type of the values before they were converted to float32, in which the kernel computes.
-    """
+    """Return `plain(query, key, value[, gates], summary)` for heads (B,H,T,·) in float32; fla's kernel computes in `dtype`."""
     if _suits(inputs[0], dtype) and _agrees(name, plain, dtype, inputs[0].device):
         return _KERNELS[name](dtype, *inputs)
     return plain(*inputs)

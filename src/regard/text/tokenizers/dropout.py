@@ -27,13 +27,7 @@ _MOST_WORDS = 100_000  # about 300 MB, if each has all its segmentations
 
 
 class SubwordDropout:
-    """Random segmentations of rows of ids. The numbers that choose one are drawn from Python's global generator.
-
-    Args:
-        tokenizer: The tokenizer, of kind `bpe`, that made the ids.
-        p: Probability that a merge is left out of a step.
-        seed: Seed of the segmentations to choose from.
-    """
+    """Random segmentations of rows of a BPE tokenizer's ids; Python's global generator chooses among those of a seed."""
 
     def __init__(self, tokenizer: Tokenizer, p: float, seed: int) -> None:
         self._tokenizer, self._p, self._seed = tokenizer, p, seed
