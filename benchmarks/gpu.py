@@ -21,10 +21,12 @@ updates includes the recording. The last line printed is JSON.
 import argparse
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -36,7 +38,7 @@ import regard
 from benchmarks.marian import build_marian
 from benchmarks.multihead import bare
 from benchmarks.sizes import SIZES as TRAINED
-from benchmarks.sizes import compare
+from benchmarks.sizes import compare, loops_of
 from regard.attention import GatedDeltaNet, LinearAttention, MultiHead, additive_attention
 from regard.attention.fast import fla
 from regard.attention.scores import additive
@@ -219,10 +221,31 @@ def measure_recurrent(options: argparse.Namespace) -> Iterator[tuple[str, dict[s
 def measure_sizes(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the comparison of each size of `--sizes`."""
     for name in options.sizes.split(","):
-        found = compare(name, options.device, 0.2 if options.tiny else options.seconds, small=options.tiny)
+        seconds = 0.2 if options.tiny else options.seconds
+        found = compare(name, options.device, seconds, small=options.tiny, only=options.loop)
         for loop, row in found["loops"].items():
             yield f"{name}: {loop}", row
         yield f"{name}: ratio", {"regard to the fastest plain loop": found["ratio_to_the_fastest"]}
+
+
+def compile_ahead(options: argparse.Namespace) -> None:
+    """Fill the cache of compiled code for the part sizes, in three processes at once: one after the other takes minutes."""
+
+    def compile_one(size_and_loop: tuple[str, str]) -> None:
+        size, loop = size_and_loop
+        arguments = ["--parts", "sizes", "--sizes", size, "--loop", loop, "--seconds", "0", "--device", options.device]
+        subprocess.run([sys.executable, "-m", "benchmarks.gpu", *arguments], capture_output=True, check=False)
+
+    jobs = [
+        (name, loop)
+        for name in options.sizes.split(",")
+        for loop in loops_of(TRAINED[name], options.device, small=False)
+        if "compiled" in loop
+    ]
+    start = time.perf_counter()
+    with ThreadPoolExecutor(3) as pool:  # more would need too much of the GPU's memory
+        list(pool.map(compile_one, jobs))
+    print(f"compiled {len(jobs)} loops ahead in {time.perf_counter() - start:.0f} s", flush=True)
 
 
 def measure_search(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, float]]]:
@@ -316,6 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--parts", default=",".join(PARTS), help="parts to measure (%(default)s)")
     parser.add_argument("--sizes", default=",".join(TRAINED), help="models of the part sizes (%(default)s)")
     parser.add_argument("--seconds", type=float, default=10, help="training time of each loop of the part sizes (%(default)s)")
+    parser.add_argument("--loop", action="append", default=[], help="loop of the part sizes; repeatable (all)")
     parser.add_argument("--minutes", type=float, default=10, help="no part begins later (%(default)s)")
     parser.add_argument(
         "--updates",
@@ -340,6 +364,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     began = time.perf_counter()
     found: dict[str, Any] = {"benchmark": "gpu", "torch": torch.__version__, "tiny": options.tiny}
     found["gpu"] = torch.cuda.get_device_name() if on_gpu else "none"
+    if on_gpu and "sizes" in parts and not options.loop and not options.tiny:
+        compile_ahead(options)  # before anything is timed
     for part in parts:
         minutes = (time.perf_counter() - began) / 60
         lacks = (

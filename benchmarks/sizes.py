@@ -7,7 +7,7 @@ that neither has seen.
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -238,7 +238,7 @@ def measure(size: Size, device: str, seconds: float, loop: Any) -> dict[str, flo
             make(batch)
         wait()
         before, times = time.perf_counter() - began, [0.0]
-        while sum(times) < seconds:
+        while sum(times) < seconds or len(times) == 1:
             start = time.perf_counter()
             make(batches[len(times) % len(batches)])
             wait()
@@ -265,23 +265,29 @@ def operations(size: Size) -> float:
     return 6.0 * (model.num_layers * (layer + attention / 2) + output)
 
 
-def compare(name: str, device: str, seconds: float, *, small: bool = False) -> dict[str, Any]:
-    """Train a size with regard and with plain loops in turn, and return what was measured of each, and regard's ratios."""
-    size = tiny(SIZES[name]) if small else SIZES[name]
-    precision = {"training.precision": "bfloat16"}
+def loops_of(size: Size, device: str, *, small: bool) -> dict[str, Callable[[], Any]]:
+    """Return what begins each loop, by its name; tiny sizes have none that compiles."""
+    half: dict[str, Any] = {"training.precision": "bfloat16"}
     loops: dict[str, Callable[[], Any]] = {
-        "regard": lambda: ours(size, device, **precision),
+        "regard": lambda: ours(size, device, **half),
         "plain, eager": lambda: plain(size, device, mode="eager"),
     }
-    if not small:
-        compiled = {"training.compile_layers": True, **precision}
-        loops |= {
-            "regard, compiled layers": lambda: ours(size, device, **compiled),
-            "plain, compiled": lambda: plain(size, device, mode="default"),
-            "plain, compiled in CUDA graphs": lambda: plain(size, device, mode="reduce-overhead"),
-        }
+    if small:
+        return loops
+    return loops | {
+        "regard, compiled layers": lambda: ours(size, device, **{"training.compile_layers": True, **half}),
+        "plain, compiled": lambda: plain(size, device, mode="default"),
+        "plain, compiled in CUDA graphs": lambda: plain(size, device, mode="reduce-overhead"),
+    }
+
+
+def compare(name: str, device: str, seconds: float, *, small: bool = False, only: Sequence[str] = ()) -> dict[str, Any]:
+    """Train a size with regard and with plain loops in turn, and return what was measured of each, and regard's ratio."""
+    size = tiny(SIZES[name]) if small else SIZES[name]
     found: dict[str, Any] = {}
-    for loop, begin in loops.items():
+    for loop, begin in loops_of(size, device, small=small).items():
+        if only and loop not in only:
+            continue
         torch.manual_seed(0)
         try:
             found[loop] = measure(size, device, seconds, begin())
