@@ -3,7 +3,7 @@
 import os
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
@@ -14,11 +14,13 @@ import torch.utils.deterministic
 from torch import nn
 
 from regard.config import RunConfig
-from regard.errors import ConfigError
+from regard.errors import ConfigError, out_of_memory
 from regard.processes.cores import count_cores
 from regard.processes.ranks import Ranks
 
 Precision = Literal["float32", "bfloat16", "float16"]
+
+Result = TypeVar("Result")
 
 _LEAST_TOKENS = 8192
 
@@ -103,6 +105,18 @@ def prediction_tokens(device: torch.device, chosen: int = 0) -> int:
         return chosen or _LEAST_TOKENS
     size = torch.cuda.get_device_properties(device).total_memory >> 20
     return max(_LEAST_TOKENS, 1 << size.bit_length() - 1)
+
+
+def in_parts(function: Callable[[Any], Result], rows: Any) -> list[Result]:
+    """Return the result of a function of some rows, or the results for halves of them if there is not enough memory for all."""
+    try:
+        return [function(rows)]
+    except RuntimeError as error:
+        if len(rows) == 1 or not out_of_memory(error):
+            raise
+    torch.cuda.empty_cache()  # does nothing without a GPU
+    middle = len(rows) // 2
+    return [*in_parts(function, rows[:middle]), *in_parts(function, rows[middle:])]
 
 
 def exact_dtype(device: torch.device) -> torch.dtype:

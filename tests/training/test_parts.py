@@ -12,7 +12,15 @@ from torch import nn
 
 from regard.config import TrainingConfig
 from regard.errors import ConfigError, missing_operation
-from regard.machine import Machine, are_products_deterministic, exact_dtype, prediction_tokens, resolve_machine, seed_step
+from regard.machine import (
+    Machine,
+    are_products_deterministic,
+    exact_dtype,
+    in_parts,
+    prediction_tokens,
+    resolve_machine,
+    seed_step,
+)
 from regard.tasks.objective import draw_gold, objective
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.train import TranslationScores
@@ -200,6 +208,20 @@ def test_batches_of_predictions_suit_the_memory_of_a_gpu(gigabytes, expected, mo
     assert prediction_tokens(torch.device("cuda", 0)) == expected
     assert prediction_tokens(torch.device("cuda", 0), 100) == 100
     assert prediction_tokens(torch.device("cpu")) == 8192
+
+
+def test_batches_that_do_not_fit_are_halved():
+    def work(rows):
+        if len(rows) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return sum(rows)
+
+    assert sum(in_parts(work, list(range(11)))) == sum(range(11))
+    assert in_parts(sum, [1, 2, 3]) == [6]
+    with pytest.raises(torch.OutOfMemoryError):
+        in_parts(lambda rows: work([*rows] * 3), [1, 2])
+    with pytest.raises(ZeroDivisionError):
+        in_parts(lambda rows: 1 / 0, [1, 2])
 
 
 def test_a_process_that_has_used_the_gpu_is_not_deterministic_and_says_so(monkeypatch):

@@ -121,14 +121,16 @@ class Validator:
         Raises:
             RequestError: If the model's output is not finite. A class may return scores whose loss is not finite instead.
         """
-        from regard.machine import evaluating, to_device
+        from regard.machine import evaluating, in_parts, to_device
+
+        def loss_of(indices: np.ndarray) -> float:
+            with self.machine.autocast():
+                return self.nll(to_device(self.corpus.batch(indices), self.machine.device))
 
         total = 0.0
         with evaluating(self.task.model):
             for indices in self._batches:
-                batch = to_device(self.corpus.batch(indices), self.machine.device)
-                with self.machine.autocast():
-                    total += self.nll(batch)
+                total += sum(in_parts(loss_of, indices))
                 after_batch()
             return self.score(total / int(self.task.sizes(self.corpus).sum()), after_batch)
 

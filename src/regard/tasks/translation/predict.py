@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from regard.config.settings import override
 from regard.decoding import Hypothesis, Sampling, beam_search, sample
 from regard.errors import RequestError
 from regard.evaluation.words import Evaluation, evaluate_translations
-from regard.machine import prediction_tokens
+from regard.machine import in_parts, prediction_tokens
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
@@ -355,7 +355,14 @@ class Translator(Predictor):
         padded = padded_batches("translating", parts, self.device, tokens=tokens, shown=progress)
         with padded as batches, running as model:
             for numbers, ids, mask in batches:
-                batch = run(model, ids, mask, [places[number] for number in numbers])
+
+                def search(
+                    rows: range, numbers: Any = numbers, ids: Tensor = ids, mask: Tensor = mask
+                ) -> list[list[Hypothesis]]:
+                    part = slice(rows.start, rows.stop)
+                    return run(model, ids[part], mask[part], [places[number] for number in numbers[part]])
+
+                batch = chain.from_iterable(in_parts(search, range(len(numbers))))
                 for number, hypotheses in zip(numbers, batch, strict=True):
                     found[number] = hypotheses
         remaining = iter(found)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,10 +11,10 @@ from torch import Tensor
 
 from regard.attention.base import Attention
 from regard.config import RecurrentConfig, TokenizersConfig
-from regard.decoding import greedy
+from regard.decoding import Hypothesis, greedy
 from regard.errors import ConfigError
 from regard.evaluation.words import quality, warn_of_zero
-from regard.machine import Machine, prediction_tokens, to_device
+from regard.machine import Machine, in_parts, prediction_tokens, to_device
 from regard.models.seq2seq import Seq2Seq
 from regard.plurals import counted
 from regard.task import Validator
@@ -126,11 +127,14 @@ class TranslationValidator(Validator):
     def _translate(self, after_batch: Callable[[], None]) -> list[str]:
         texts: dict[int, str] = {}
         model: Any = self.task.model
-        for indices in self._translated:
+
+        def translate(indices: np.ndarray) -> list[Hypothesis]:
             batch = to_device(self.corpus.batch(indices), self.machine.device)
             with self.machine.autocast():
-                found = greedy(model, batch.source, batch.source_mask, self._decoding)
-            for index, hypothesis in zip(indices, found, strict=True):
+                return greedy(model, batch.source, batch.source_mask, self._decoding)
+
+        for indices in self._translated:
+            for index, hypothesis in zip(indices, chain.from_iterable(in_parts(translate, indices)), strict=True):
                 texts[int(index)] = self.task.parts.target.decode(hypothesis.tokens)
             after_batch()
         return [texts[int(index)] for index in self._chosen]
