@@ -69,7 +69,12 @@ html_static_path = ["_static"]
 html_css_files = ["regard.css", "diagrams.css"]
 html_js_files = [("regard.js", {"defer": "defer"})]
 html_copy_source = False
-html_theme_options = {"navigation_with_keys": True}
+html_theme_options = {
+    "navigation_with_keys": True,
+    "source_repository": address.SOURCE,  # for the link "Edit this page"
+    "source_branch": address.BRANCH,
+    "source_directory": "docs/",
+}
 html_logo = html_favicon = "_static/logo.svg"
 html_context = {"repository": address.SOURCE}
 _BEFORE, _AFTER = ("brand", "search"), ("scroll-start", "navigation", "scroll-end")

@@ -43,6 +43,7 @@ for (const field of document.querySelectorAll("[data-filter]")) {
 for (const caption of document.querySelectorAll(".sidebar-tree [role=heading]")) caption.ariaLevel = "2";
 document.querySelector(".sidebar-drawer")?.setAttribute("aria-label", "Pages");
 document.querySelector(".toc-drawer")?.setAttribute("aria-label", "On this page");
+for (const icons of document.querySelectorAll(".content-icon-container")) Object.assign(icons, { role: "navigation", ariaLabel: "This page" });
 for (const code of document.querySelectorAll("pre")) {
   if (code.scrollWidth > code.clientWidth || code.scrollHeight > code.clientHeight) code.tabIndex = 0;
 }

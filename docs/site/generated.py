@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -24,6 +25,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", lambda _: write_pages())
     app.connect("builder-inited", lambda _: remove_old_names(FOLDER / "api"), priority=900)  # after autosummary
     app.connect("source-read", _add_changelog)
+    app.connect("html-page-context", _leave_out_edit_link)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -47,6 +49,12 @@ def remove_old_names(folder: Path) -> None:
             known = False
         if not known:
             file.unlink()
+
+
+def _leave_out_edit_link(app: Sphinx, name: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Leave out the link "Edit this page" on pages whose text is written from the code."""
+    if name.startswith(("reference/generated/", "mechanisms/", "changelog")):
+        context["page_source_suffix"] = ""
 
 
 def _add_changelog(app: Sphinx, name: str, source: list[str]) -> None:

@@ -31,7 +31,7 @@ FOLDER = Path(__file__).parents[1] / "lessons" / "slides"
 BROWSERS = "chromium", "chromium-browser", "google-chrome", "chrome"
 _PICTURE = re.compile(r'<img src="([^"]*)" alt="([^"]*)"\s*/?>')
 _WIDE = 1.9  # pictures of this shape get the width of the slide
-_NUMBERS = 12  # size in points
+_LETTERS = 12  # size in points of words and numbers in maps, for the last row of seats
 _LESSON = re.compile(r"[Ll]esson (\d)")
 _PDF = re.compile(r' (?:or )?\(?<a href="slides\.pdf">.*?</a>\)?')
 
@@ -174,18 +174,20 @@ def _drawn(kind: str, name: str) -> bytes:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "picture.svg"
+        if kind == "grid":
+            grid.draw(regard.load_record(FOLDER / f"{name}.json"), family="cross", path=path, caption=False)
+            return path.read_bytes()
         if kind == "causal":
             words = ["she", "opened", "the", "old", "door"]
             weights = torch.softmax(torch.zeros(5, 5).masked_fill(~causal_mask(5), float("-inf")), -1)
-            regard.record({"encoder": weights}, words, words).save(path, caption=False)
-        elif kind == "grid":
-            grid.draw(regard.load_record(FOLDER / f"{name}.json"), family="cross", path=path, caption=False)
+            record = regard.record({"encoder": weights}, words, words)
         else:
             record = regard.load_record(FOLDER / f"{name}.json")
-            figure = record.plot(caption=False)
-            for text in (
-                () if record.is_classification else figure.axes[0].texts
-            ):  # the numbers in cells, for the last row of seats
-                text.set_fontsize(_NUMBERS)
-            figure.savefig(path, bbox_inches="tight")
+        figure = record.plot(caption=False)
+        if not record.is_classification:
+            axes = figure.axes[0]
+            axes.tick_params(labelsize=_LETTERS)
+            for number in axes.texts:
+                number.set_fontsize(_LETTERS)
+        figure.savefig(path, bbox_inches="tight")
         return path.read_bytes()
