@@ -18,6 +18,8 @@ MAX_PICTURE_BYTES = 2**20
 """Maximum size of the picture of an image segment."""
 MAX_PICTURE_PIXELS = 2**22
 """Maximum number of pixels of the picture of an image segment."""
+MAX_SECONDS = 1e6
+"""Maximum number of seconds of a frame and of times; a frame has at least a millionth of a second."""
 MAX_WAVE = 2000
 """Maximum number of values of a wave."""
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -95,8 +97,8 @@ class TextSegment(Segment):
         """Check the fields."""
         super().__post_init__()
         pairs = [_numbers(self, "times", pair) for pair in _items(self, "times", self.times)]
-        if any(len(pair) != 2 or not 0 <= pair[0] <= pair[1] for pair in pairs):
-            raise DataError(f"{self}: times must be pairs of seconds (begin, end) with 0 <= begin <= end")
+        if any(len(pair) != 2 or not 0 <= pair[0] <= pair[1] <= MAX_SECONDS for pair in pairs):
+            raise DataError(f"{self}: times must be pairs of seconds (begin, end) with 0 <= begin <= end <= {MAX_SECONDS:g}")
         if pairs and len(pairs) != self.num_tokens:
             raise ShapeError(f"{self}: times has {len(pairs)} pairs, expected {self.num_tokens}, one for each token")
         object.__setattr__(self, "times", tuple((pair[0], pair[1]) for pair in pairs))
@@ -124,8 +126,11 @@ class ImageSegment(Segment):
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
-        if any(type(number) is not int or number < 1 for number in (self.rows, self.columns)):
-            raise DataError(f"{self}: rows and columns must be at least 1, got {self.rows!r:.20} and {self.columns!r:.20}")
+        if any(type(number) is not int or not 1 <= number <= self.num_tokens for number in (self.rows, self.columns)):
+            raise ShapeError(
+                f"{self}: rows and columns must be from 1 to {self.num_tokens}, its number of tokens, got {self.rows!r:.20} "
+                f"and {self.columns!r:.20}"
+            )
         if self.rows * self.columns != self.num_tokens:
             raise ShapeError(
                 f"{self}: {self.rows} rows of {self.columns} patches are {self.rows * self.columns} patches, but it has "
@@ -165,8 +170,8 @@ class SoundSegment(Segment):
         super().__post_init__()
         [seconds] = _numbers(self, "seconds", [self.seconds])
         wave = _numbers(self, "wave", _items(self, "wave", self.wave))
-        if seconds <= 0:
-            raise DataError(f"{self}: seconds, the length of a frame, must be above 0, got {seconds}")
+        if not 1 / MAX_SECONDS <= seconds <= MAX_SECONDS:
+            raise DataError(f"{self}: seconds, the length of a frame, must be from 1e-06 to 1e+06, got {seconds}")
         if len(wave) > MAX_WAVE or not all(0 <= value <= 1 for value in wave):
             raise DataError(f"{self}: wave must have at most {MAX_WAVE} values from 0 to 1, got {len(wave)} values")
         object.__setattr__(self, "seconds", seconds)
