@@ -112,6 +112,15 @@ def test_without_a_class_token_the_mean_of_all_patches_is_drawn():
     assert "mean of all patches' rows" in written(record.plot(site="encoder.0"))[1]
 
 
+def test_a_patch_of_a_vision_model_looks_at_the_others():
+    record = vision()
+    view = places.only(places.looked(record, "encoder.0", 1, word="row 2, column 1"), "image")
+    np.testing.assert_array_equal(view.matrix[0], record.weights["encoder.0"][1, 4, 1:])
+    joined = written(record.plot(site="encoder", word="row 2, column 1"))[1]
+    assert "Each map shows the row of row 2, column 1." in joined
+    assert "when it encoded that patch" in joined
+
+
 def test_rollout_is_drawn_like_a_site():
     record = vision().rollout()
     assert "attention rollout" in written(record.plot(site="encoder.rollout"))[1]

@@ -367,8 +367,8 @@ class AttentionRecord:
                 background). A page has the reader's.
             scale: Weight that gets the darkest colour of a picture, so that pictures can be compared; None for the smallest of
                 …, 0.1, 0.2, 0.5, 1 that no weight exceeds.
-            word: Row of a picture over images: an output word, or its number from 0; by default all words, but their mean in a
-                picture of all heads.
+            word: Row of a picture over images or sounds: an output word, its number from 0, or a patch such as
+                `row 3, column 5`; by default all words, but their mean in a picture of all heads.
             image: How a picture shows weights on an image: `patches` or `smooth`, over the image; `beside` it; or as a `matrix`
                 of words and patches.
             between: Names of two segments, such as `("answer", "question")`, for a picture of attention from the first to the

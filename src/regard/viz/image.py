@@ -75,10 +75,7 @@ def _maps(
 ) -> tuple[Maps, list[WordView], str]:
     """Return the maps, the views that they come from, and a sentence on the rows that they show."""
     if len(sites) == 1:
-        view = places.looked(record, sites[0], head, **options)
-        if word is not None:
-            view = view.select(rows=[places.find_row(view, word)])
-        view = places.only(view, "image")
+        view = places.only(places.looked(record, sites[0], head, word=word, **options), "image")
         said = "The map is the mean of all patches' rows." if view.rows == (places.MEAN,) else ""
         return [list(zip(map(label, view.rows), view.matrix, strict=True))], [view], said
     lines: Maps = []
@@ -87,9 +84,7 @@ def _maps(
         heads = record.num_heads(site)
         line = []
         for each in [None] if heads is None else range(heads):
-            view = places.looked(record, site, each, **options)
-            row = None if word is None else places.find_row(view, word)
-            view = places.only(view if row is None else view.select(rows=[row]), "image")
+            view = places.only(places.looked(record, site, each, word=word, **options), "image")
             name = label(site, 30) if each is None else f"{label(site, 30)} · head {each}"
             line.append((name, view.matrix.mean(axis=0)))
             views.append(view)

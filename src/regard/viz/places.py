@@ -41,19 +41,25 @@ def looked(
     special: bool = False,
     between: tuple[str, str] | None = None,
     earlier: bool = False,
+    word: str | int | None = None,
 ) -> WordView:
     """Return the view of the words that attend to an image or a sound.
 
     Rows of patches and frames are left out, and unless `earlier`, so are words without any weight on them, for example because
     they come earlier. If no other rows are left, those of special tokens, such as [CLS], are used, and if there are none, the
-    mean of all rows.
+    mean of all rows. With a `word`, only its row is returned; it may be the name of a patch or frame.
     """
     view = record.view(site, head, special=special, between=between)
+    if isinstance(word, str) and word in view.rows:
+        return view.select(rows=[view.rows.index(word)])
     if not special and not _words(view) and (among_special := record.view(site, head, special=True, between=between)).rows:
         view = among_special if _words(among_special) else view
     words = _words(view)
     if not words:
         return _mean(view) if view.rows else view
+    if word is not None:
+        view = view.select(rows=words)
+        return view.select(rows=[find_row(view, word)])
     placed = [index for span in places(view) for index in range(span.start, span.end)]
     seen = [] if earlier else [row for row in words if view.matrix[row, placed].any()]
     return view.select(rows=seen or words)
@@ -128,7 +134,8 @@ def names(spans: Sequence[Span]) -> list[str]:
 def described(view: WordView, each: str = "word") -> dict[str, Any]:
     """Return the arguments of `caption.shows` for a view of an image or a sound; `each` is what shows the weights of a row."""
     unit = places(view)[0].segment.unit
-    row = unit if view.rows == (MEAN,) else "token" if view.with_special else "word"
+    is_place = view.rows == (MEAN,) or set(view.rows) <= {place for span in places(view) for place in span.segment.places()}
+    row = unit if is_place else "token" if view.with_special else "word"
     return {"each": each, "units": (row, unit)}
 
 

@@ -39,9 +39,7 @@ def draw(
 ) -> Picture:
     """Draw the weights of all words, or of one, over time; the arguments and errors are those of `drawing.draw`."""
     title = summary.title(record, title)
-    view = places.looked(record, site, head, special=special, between=between)
-    if word is not None:
-        view = view.select(rows=[places.find_row(view, word)])
+    view = places.looked(record, site, head, special=special, between=between, word=word)
     if not view.matrix.size:
         foot = captions.note(record) if caption else None
         return picture.draw_empty("picture of a sound", captions.empty(record, site), foot, path, title)

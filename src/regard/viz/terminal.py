@@ -86,7 +86,6 @@ def _render_places(
     of: str,
     *,
     caption: bool,
-    word: str | int | None,
     **options: Any,
 ) -> None:
     """Print the weights of the words on images or sounds."""
@@ -94,7 +93,7 @@ def _render_places(
     if not view.matrix.size:
         console.print(Text(captions.empty(record, site)))
         return
-    view = places.only(view if word is None else view.select(rows=[places.find_row(view, word)]), of)
+    view = places.only(view, of)
     view, silence = places.without_silence(view) if of == "sound" else (view, "")
     if record.is_classification:
         console.print(Text(headline(record, with_probability=True), style="bold"))

@@ -12,7 +12,7 @@ import numpy as np
 from fuzz.engine import SEAM, Target
 
 from regard.config.loading import dump_config, load_config, override_layer, parse_layer, read_config, render_config
-from regard.records import load_record, record
+from regard.records import frames, load_record, patches, record
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer
 
 PAIRS = (["she kissed him .", "a cat sleeps on the mat ."], ["sie küsste ihn .", "eine Katze schläft auf der Matte ."])
@@ -154,9 +154,11 @@ def _record_seeds(name: str) -> list[bytes]:
     plain = record([[0.9, 0.1], [0.2, 0.8]], ["good", "day"], ["guten", "Tag"], reference="x", score=-1.5)
     heads = record({"cross": [[[1.0]], [[1.0]]], "encoder.0": [[0.25]]}, ["a"], ["b"])
     labels = record([[0.5, 0.5]], ["so", "good"], ["pos"], probabilities={"pos": 0.75, "neg": 0.25})
+    parts = {"A": ["a"], "": patches(1, 2, np.zeros((2, 2))), "sound": frames(2, 0.5, [0.0, 1.0])}
+    placed = record([[0.2, 0.3, 0.1, 0.2, 0.2]], parts, {"words": ["x"]})
     with tempfile.TemporaryDirectory() as folder:
         contents = []
-        for number, each in enumerate((plain, heads, labels)):
+        for number, each in enumerate((plain, heads, labels, placed)):
             path = Path(folder) / f"{number}{name}"
             each.save(path)
             contents.append(path.read_bytes())
