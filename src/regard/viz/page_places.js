@@ -86,10 +86,13 @@ const makeStage = (article, data, select) => {
     [canvas.width, canvas.height] = [1200, 120];
     const pen = canvas.getContext("2d");
     pen.fillStyle = getComputedStyle(canvas).color;
-    for (let place = 0; place < shown; place++) {
-      const [left, right] = [(place / shown) * 1200, ((place + 1) / shown) * 1200];
-      pen.fillRect(left, 60 - 58 * wave[place], right - left + 0.3, Math.max(1, 116 * wave[place]));
-    }
+    pen.beginPath();
+    for (const side of [-1, 1])
+      for (let step = 0; step < shown; step++) {
+        const place = side < 0 ? step : Math.ceil(shown) - 1 - step; // there along the top, and back along the bottom
+        pen.lineTo((1200 * (place + 0.5)) / shown, 60 + side * Math.max(0.5, 58 * wave[place]));
+      }
+    pen.fill();
   };
 
   // Write each word at its time below the wave.
