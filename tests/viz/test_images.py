@@ -112,6 +112,11 @@ def test_without_a_class_token_the_mean_of_all_patches_is_drawn():
     assert "mean of all patches' rows" in written(record.plot(site="encoder.0"))[1]
 
 
+def test_a_family_of_one_layer_has_a_map_for_each_head():
+    assert len(maps(vision(layers=1).plot(site="encoder"))) == 3
+    assert len(maps(vision(layers=1).plot())) == 1
+
+
 def test_a_patch_of_a_vision_model_looks_at_the_others():
     record = vision()
     view = places.only(places.looked(record, "encoder.0", 1, word="row 2, column 1"), "image")
@@ -192,6 +197,15 @@ def test_a_sound_has_its_wave_its_times_and_no_silence():
     assert "Tokens outside this part are not drawn; they received 27% of each row's weight" in joined
     assert "silence" not in written(spoken(silence=False).plot())[1]
     assert not maps(spoken(times=False).plot())[0].patches
+
+
+def test_all_heads_over_a_sound():
+    weights = np.full((3, 2, 50), 0.02)
+    record = regard.record({"cross.0": weights, "cross.1": weights}, regard.frames(50, 0.02), ["hello", "you"])
+    texts, joined = written(record.plot(site="cross"))
+    assert {"cross.0 · head 0", "cross.1 · head 2", "hello", "you"} <= set(texts)
+    assert "for each layer and head. From left to right: time." in joined
+    assert "0.02 s" not in joined
 
 
 def test_no_peak_is_lost_between_pixels():

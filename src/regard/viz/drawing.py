@@ -46,9 +46,11 @@ def draw(
         sites = family or [record.site(site)]  # `cross` may also be a site, which summarises the others
         of = "" if image == "matrix" else places.kind(record, sites[0])
         if of == "image":
-            return image_picture.draw(record, path, sites=sites, head=head, word=word, image=image, **options)
-        if of == "sound" and not family:
-            return sound.draw(record, path, site=sites[0], head=head, word=word, **options)
+            return image_picture.draw(
+                record, path, sites=sites, by_head=bool(family), head=head, word=word, image=image, **options
+            )
+        if of == "sound":
+            return sound.draw(record, path, sites=sites, by_head=bool(family), head=head, word=word, **options)
         if word is not None or image in ("smooth", "beside"):
             raise RequestError(f"word and image are for weights on images and sounds; the columns of {sites[0]!r} are words")
         if family:

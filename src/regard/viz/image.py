@@ -31,6 +31,7 @@ def draw(
     path: str | Path | None = None,
     *,
     sites: Sequence[str],
+    by_head: bool = False,
     head: int | None = None,
     title: str | None = None,
     special: bool = False,
@@ -42,20 +43,23 @@ def draw(
 ) -> Picture:
     """Draw the weights of the words on images.
 
-    With one site, there is a map for each word, or for the given one. With several, there is a row of maps for each site, with
-    a map for each head, of the given word or of the mean of all. The other arguments and errors are those of `drawing.draw`.
+    There is a map for each word, or for the given one; or, `by_head`, a row of maps for each site, with a map for each head, of
+    the given word or of the mean of all. The other arguments and errors are those of `drawing.draw`.
     """
     title = summary.title(record, title)
-    lines, views, said = _maps(record, sites, head, word, {"special": special, "between": between})
+    options: dict[str, Any] = {"special": special, "between": between, "word": word}
+    lines, views, said = _maps(record, sites, head, options, by_head=by_head)
     if not views[0].matrix.size:
         foot = captions.note(record) if caption else None
         return picture.draw_empty("picture of an image", captions.empty(record, sites[0]), foot, path, title)
     spans = places.places(views[0])
     if image != "beside" and any(span.segment.picture for span in spans if isinstance(span.segment, ImageSegment)):
         said += " The image is grey, and small weights on it are transparent."
-    foot = [*summary.other_labels(record), *_foot(record, sites, views, head, said.strip())] if caption else None
+    foot = (
+        [*summary.other_labels(record), *_foot(record, sites, views, head, said.strip(), by_head=by_head)] if caption else None
+    )
     top = colour.full_scale(*(values for line in lines for _, values in line), given=scale)
-    drawn = _Drawn(spans, lines, top, image, wraps=len(sites) == 1)
+    drawn = _Drawn(spans, lines, top, image, wraps=not by_head)
     texts = [*(name for line in lines for name, _ in line), *places.names(spans), *(foot or ()), title]
     with picture.begin("picture of an image", texts, path) as figure:
         drawn.draw(figure)
@@ -71,11 +75,11 @@ Maps = list[list[tuple[str, np.ndarray]]]
 
 
 def _maps(
-    record: AttentionRecord, sites: Sequence[str], head: int | None, word: str | int | None, options: dict[str, Any]
+    record: AttentionRecord, sites: Sequence[str], head: int | None, options: dict[str, Any], *, by_head: bool
 ) -> tuple[Maps, list[WordView], str]:
     """Return the maps, the views that they come from, and a sentence on the rows that they show."""
-    if len(sites) == 1:
-        view = places.only(places.looked(record, sites[0], head, word=word, **options), "image")
+    if not by_head:
+        view = places.only(places.looked(record, sites[0], head, **options), "image")
         said = "The map is the mean of all patches' rows." if view.rows == (places.MEAN,) else ""
         return [list(zip(map(label, view.rows), view.matrix, strict=True))], [view], said
     lines: Maps = []
@@ -84,7 +88,7 @@ def _maps(
         heads = record.num_heads(site)
         line = []
         for each in [None] if heads is None else range(heads):
-            view = places.only(places.looked(record, site, each, word=word, **options), "image")
+            view = places.only(places.looked(record, site, each, **options), "image")
             name = label(site, 30) if each is None else f"{label(site, 30)} · head {each}"
             line.append((name, view.matrix.mean(axis=0)))
             views.append(view)
@@ -96,8 +100,10 @@ def _maps(
     return lines, views, f"Each map shows {shown}."
 
 
-def _foot(record: AttentionRecord, sites: Sequence[str], views: list[WordView], head: int | None, said: str) -> list[str]:
-    shown, *rest = captions.write(record, sites, views, head, grid=len(sites) > 1, **places.described(views[0], "map"))
+def _foot(
+    record: AttentionRecord, sites: Sequence[str], views: list[WordView], head: int | None, said: str, *, by_head: bool
+) -> list[str]:
+    shown, *rest = captions.write(record, sites, views, head, grid=by_head, **places.described(views[0], "map"))
     return [f"{shown} {said}".strip(), *rest]
 
 

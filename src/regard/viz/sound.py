@@ -3,10 +3,12 @@
 If the times of the words are known, a box marks the time of each word in its row.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from regard.records import AttentionRecord, SoundSegment
@@ -18,6 +20,8 @@ from regard.viz.labels import label
 from regard.viz.picture import BAR, Picture
 
 _WIDTH, _WAVE, _GAP = 6.4, 0.5, 0.06
+# Width of a map of a head and height of its rows, in inches.
+_SMALL, _SMALL_ROW = 1.7, 0.11
 # Maximum number of columns of pixels.
 _MOST = 1200
 # Font size in points and height of a row in inches, by the maximum number of rows.
@@ -28,7 +32,8 @@ def draw(
     record: AttentionRecord,
     path: str | Path | None = None,
     *,
-    site: str,
+    sites: Sequence[str],
+    by_head: bool = False,
     head: int | None = None,
     title: str | None = None,
     special: bool = False,
@@ -37,24 +42,68 @@ def draw(
     word: str | int | None = None,
     between: tuple[str, str] | None = None,
 ) -> Picture:
-    """Draw the weights of all words, or of one, over time; the arguments and errors are those of `drawing.draw`."""
+    """Draw the weights of all words, or of one, over time; or, `by_head`, a small map for each layer and head.
+
+    The other arguments and errors are those of `drawing.draw`.
+    """
     title = summary.title(record, title)
-    view = places.looked(record, site, head, special=special, between=between, word=word)
-    if not view.matrix.size:
+    lines: list[list[tuple[str, WordView]]] = []
+    silence = ""
+    for site in sites:
+        heads = range(record.num_heads(site) or 0) if by_head else [head]
+        line = []
+        for each in heads or [None]:
+            options: Any = {"special": special, "between": between, "word": word, "earlier": by_head}
+            view = places.only(places.looked(record, site, each, **options), "sound")
+            view, silence = places.without_silence(view)
+            line.append((f"{label(site, 30)} · head {each}" if heads and each is not None else label(site, 30), view))
+        lines.append(line)
+    views = [view for line in lines for _, view in line]
+    if not views[0].matrix.size:
         foot = captions.note(record) if caption else None
-        return picture.draw_empty("picture of a sound", captions.empty(record, site), foot, path, title)
-    view, silence = places.without_silence(places.only(view, "sound"))
-    rows = [label(name) for name in view.rows]
-    shades = picture.colours(view.matrix, colour.full_scale(view.matrix, given=scale))
-    foot = _foot(record, site, view, head, silence) if caption else None
-    with picture.begin("picture of a sound", [*rows, *(foot or ()), title], path) as figure:
-        top = 0.0
-        for name, span in zip(places.names(places.places(view)), places.places(view), strict=True):
-            top = _draw_sound(figure, view, span, name, shades, top) + 0.45
-        place = (_WIDTH + 0.18, 0.0, BAR, min(max(top - 0.45, 0.9), 3.0))
-        figure.add_bar(place, shades, "weight")
+        return picture.draw_empty("picture of a sound", captions.empty(record, sites[0]), foot, path, title)
+    values = np.stack([view.matrix for view in views])
+    shades = picture.colours(values, colour.full_scale(values, given=scale))
+    foot = _foot(record, sites, views, head, silence, by_head=by_head) if caption else None
+    with picture.begin("picture of a sound", [*map(label, views[0].rows), *(foot or ()), title], path) as figure:
+        if by_head:
+            _draw_heads(figure, lines, shades)
+        else:
+            _draw_sounds(figure, views[0], shades)
         figure.finish(title, foot)
     return figure
+
+
+def _draw_heads(figure: Picture, lines: list[list[tuple[str, WordView]]], shades: Any) -> None:
+    """Draw a small map for each head, with the words at the left edge only."""
+    rows = lines[0][0][1].rows
+    height = max(0.5, len(rows) * _SMALL_ROW)
+    for row, line in enumerate(lines):
+        for column, (name, view) in enumerate(line):
+            axes = figure.add_panel(column * (_SMALL + 0.14), row * (height + 0.33), _SMALL, height)
+            _draw_map(axes, view.matrix, (0, view.matrix.shape[1]), shades)
+            axes.set_title(name, loc="left", pad=3, fontsize=7.5, color=palette().grey)
+            axes.set_xticks([])
+            axes.set_yticks(np.arange(len(rows)) + 0.5, list(map(label, rows)) if column == 0 else [""] * len(rows))
+            axes.tick_params(length=0, pad=3, labelsize=6.5, labelcolor=palette().ink)
+    figure.add_bar((0.5, figure.content().y1 + 0.16, 1.8, 0.1), shades, "weight", ticks=3)
+
+
+def _draw_map(axes: Axes, weights: np.ndarray, across: tuple[float, float], shades: Any) -> None:
+    """Draw the weights of words in rows, from left to right `across` an axis."""
+    low, high = shades.get_clim()
+    place: Any = {"extent": (*across, len(weights), 0), "aspect": "auto", "interpolation": "nearest"}
+    axes.imshow(places.peaks(weights, _MOST, 1), cmap=shades.cmap, vmin=low, vmax=high, **place)
+    for spine in axes.spines.values():
+        spine.set(linewidth=0.5, color=palette().frame)
+
+
+def _draw_sounds(figure: Picture, view: WordView, shades: Any) -> None:
+    """Draw each sound below the one before."""
+    top = 0.0
+    for name, span in zip(places.names(places.places(view)), places.places(view), strict=True):
+        top = _draw_sound(figure, view, span, name, shades, top) + 0.45
+    figure.add_bar((_WIDTH + 0.18, 0.0, BAR, min(max(top - 0.45, 0.9), 3.0)), shades, "weight")
 
 
 def _draw_sound(figure: Picture, view: WordView, span: Span, name: str, shades: Any, top: float) -> float:
@@ -73,10 +122,7 @@ def _draw_sound(figure: Picture, view: WordView, span: Span, name: str, shades: 
         top += _WAVE + _GAP
     height = len(view.rows) * row
     axes = figure.add_panel(0, top, _WIDTH, height)
-    low, high = shades.get_clim()
-    weights = view.matrix[:, span.start : span.end]
-    place: Any = {"extent": (0, seconds, len(view.rows), 0), "aspect": "auto", "interpolation": "nearest"}
-    axes.imshow(places.peaks(weights, _MOST, 1), cmap=shades.cmap, vmin=low, vmax=high, **place)
+    _draw_map(axes, view.matrix[:, span.start : span.end], (0, seconds), shades)
     for number, times in enumerate(view.row_times):
         if times is not None:
             box: Any = {"fill": False, "edgecolor": palette().mark, "linewidth": 0.9}
@@ -85,12 +131,13 @@ def _draw_sound(figure: Picture, view: WordView, span: Span, name: str, shades: 
     axes.tick_params(axis="y", length=0, pad=4, labelsize=size, labelcolor=palette().ink)
     axes.tick_params(axis="x", length=2, labelsize=7, color=palette().frame, labelcolor=palette().grey)
     axes.set_xlabel(f"{label(name, 60)}, seconds", fontsize=7, color=palette().grey)
-    for spine in axes.spines.values():
-        spine.set(linewidth=0.5, color=palette().frame)
     return top + height
 
 
-def _foot(record: AttentionRecord, site: str, view: WordView, head: int | None, silence: str) -> list[str]:
-    shown, *rest = captions.write(record, [site], [view], head, **places.described(view, "row"))
-    boxes = "A box marks the time of a word." if any(view.row_times) else ""
+def _foot(
+    record: AttentionRecord, sites: Sequence[str], views: list[WordView], head: int | None, silence: str, *, by_head: bool
+) -> list[str]:
+    shown, *rest = captions.write(record, sites, views, head, grid=by_head, **places.described(views[0], "row"))
+    boxes = "A box marks the time of a word." if any(views[0].row_times) and not by_head else ""
+    boxes = "From left to right: time." if by_head else boxes
     return [" ".join(filter(None, (shown, boxes, silence))), *rest]
