@@ -71,9 +71,8 @@ def objective(
     if aligned:
         assert isinstance(batch, AlignedBatch)
         weights = attention["cross"].mean(1) if attention["cross"].ndim == 4 else attention["cross"]  # mean over heads
-        passes = len(weights) // len(batch)
-        links = batch.gold.repeat(passes, 1, 1)
-        loss = loss + alignment_weight * alignment_loss(weights, links, model.alignment_step) / passes
+        links = batch.gold if consistency is None else batch.gold.repeat(2, 1, 1)
+        loss = loss + alignment_weight * len(batch) / len(links) * alignment_loss(weights, links, model.alignment_step)
     if isinstance(attention, MapsWithLoss):
         count = batch.target_mask.sum()
         total = attention.loss * count  # `attention.loss` is a mean over words

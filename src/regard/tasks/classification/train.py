@@ -175,8 +175,10 @@ class TrainableClassifier(Trainable):
         losses = []
         for part in parts:
             each = [label_loss(logits, batch.label, weight=weight, label_smoothing=smoothing) for logits in part]
-            log_p = label_log_probability(part, batch.label)
-            losses.append(each[0] if consistency is None else consistency.loss(*each, *log_p))
+            if consistency is None:
+                losses += each
+            else:
+                losses.append(consistency.loss(*each, *label_log_probability(part, batch.label)))
         return torch.stack(losses).sum(), plain
 
     def scoring_runs(self) -> Sequence[ClassificationConfig]:
