@@ -228,6 +228,7 @@ def test_layers_that_are_computed_again_give_the_same_bits():
 
 
 @pytest.mark.compile
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # PyTorch's compiler reads it
 def test_compiled_layers_agree(monkeypatch):
     # Without code for the processor, whose generation takes a minute: the graphs are what could go wrong.
     monkeypatch.setattr(torch.nn.Module, "compile", partialmethod(torch.nn.Module.compile, backend="aot_eager"))
