@@ -27,6 +27,7 @@ from regard.export import export_ctranslate2 as export_ctranslate2
 from regard.export import export_onnx as export_onnx
 from regard.export.page import write_page as write_page
 from regard.hub import push as push
+from regard.models.build import build_captioner as build_captioner
 from regard.models.build import build_classifier as build_classifier
 from regard.models.build import build_language_model as build_language_model
 from regard.models.build import build_translator as build_translator
@@ -39,6 +40,9 @@ from regard.records import load_record as load_record
 from regard.records import patches as patches
 from regard.records import record as record
 from regard.records import rollout as rollout
+from regard.tasks.captioning.config import CaptioningConfig as CaptioningConfig
+from regard.tasks.captioning.predict import Captioner as Captioner
+from regard.tasks.captioning.results import Caption as Caption
 from regard.tasks.classification.comparison import compare_classifiers as compare_classifiers
 from regard.tasks.classification.config import ClassificationConfig as ClassificationConfig
 from regard.tasks.classification.decisive import decisive_share as decisive_share
@@ -81,6 +85,10 @@ def fit(
 def fit(
     config: LanguageConfig, *, model: Any = None, attention: Any = None, start_from: str | Path = "", progress: bool = True
 ) -> LanguageModel: ...
+@overload
+def fit(
+    config: CaptioningConfig, *, model: Any = None, attention: Any = None, start_from: str | Path = "", progress: bool = True
+) -> Captioner: ...
 @overload
 def fit(
     config: RunConfig | Mapping[str, Any],

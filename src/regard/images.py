@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,13 @@ def read_image(source: Any, *, where: str = "") -> "Image":
 
     where = where or (str(source) if isinstance(source, str | Path) else "the image")
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), ExitStack() as opened:
             warnings.simplefilter("ignore")  # about damaged metadata, which is not used
             if isinstance(source, Image.Image):
                 image = source
             elif isinstance(source, str | Path | bytes):
-                image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+                file = io.BytesIO(source) if isinstance(source, bytes) else source
+                image = opened.enter_context(Image.open(file, formats=FORMATS))  # closed after an error, too
             else:
                 image = _from_array(source, where)
             if image.width * image.height > MAX_PIXELS:

@@ -32,12 +32,12 @@ def test_reviews(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--to", "x.tsv"], "corpus: one of the arguments --pairs --reviews is required"),
+        (["--to", "x.tsv"], "corpus: one of the arguments --pairs --reviews --digits is required"),
         (["--pairs", "5"], "corpus: the following arguments are required: --to"),
         (["--pairs", "0", "--to", "x.tsv"], "argument --pairs: '0' is not a whole number of 1 or more"),
         (
             ["--reviews", "5", "--to", "x.tsv", "--alignments", "x.align"],
-            "corpus: --alignments belongs to sentence pairs; reviews have no alignments, so leave it out",
+            "corpus: --alignments belongs to sentence pairs; other data have no alignments, so leave it out",
         ),
         (
             ["--pairs", "100", "--start", "59950", "--to", "x.tsv"],

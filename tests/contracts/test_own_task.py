@@ -234,7 +234,7 @@ def test_mistakes_are_explained(settings, run, tmp_path):
         (["train", "taging"], "train: there is no task 'taging'; did you mean 'tagging'?"),
         (["train", "tagging", "--data.train", "x", "--model.num_heads", "3"], "model.num_heads is 3, expected a divisor of 16"),
         (["translate", str(tmp_path / "mine"), "x"], "holds a tagger, expected a translator"),
-        (["evaluate", str(tmp_path / "mine"), "x", "--beam", "3"], "--beam is for translators, and"),
+        (["evaluate", str(tmp_path / "mine"), "x", "--beam", "3"], "--beam is for translators and captioners, and"),
         (["export", str(tmp_path / "mine"), "--to", str(tmp_path / "onnx")], "a TaggingModel cannot be exported to ONNX"),
     ):
         code, _, err = run(*arguments)
@@ -303,7 +303,7 @@ def test_built_in_tasks_are_found_without_a_search(monkeypatch):
 def test_settings_and_words_of_tasks_need_no_torch():
     code = (
         "import sys\nfrom regard.task import find_task\nfrom regard.config.loading import load_config\n"
-        "for name in ('translation', 'classification', 'language'):\n"
+        "for name in ('translation', 'classification', 'language', 'captioning'):\n"
         "    load_config({'task': name}), find_task(name).words.summary\n"
         "assert 'torch' not in sys.modules and 'numpy' not in sys.modules, sorted(sys.modules)\n"
     )

@@ -8,6 +8,7 @@ import pytest
 from end_to_end.conftest import REVIEWS_SMALL, write_pairs, write_reviews
 
 from regard.cli.main import main
+from regard.demo import write_digits
 
 _TRANSFORMER = [
     *("--preset=transformer-tiny", "--data.source=en", "--data.target=de", "--device=cpu", "--threads=1"),
@@ -20,6 +21,11 @@ _LANGUAGE = [
     *("--model.hidden_size=16", "--model.feed_forward_size=32", "--training.max_steps=5", "--generation.max_length=20"),
 ]
 
+_CAPTIONING = [
+    *("--preset=digits", "--device=cpu", "--threads=1", "--training.tensorboard=false", "--training.max_steps=2"),
+    *("--model.image_size=16", "--model.decoder.hidden_size=16"),
+]
+
 
 def write_data(folder: Path) -> None:
     """Write the files that the documentation names."""
@@ -29,6 +35,9 @@ def write_data(folder: Path) -> None:
     (folder / "pairs.tsv").write_text("".join(f"{line}\n" for line in lines[:20]), encoding="utf-8")
     (folder / "medicine.tsv").write_text("".join(f"{line}\n" for line in lines[20:60]), encoding="utf-8")
     (folder / "test.tsv").write_text("".join(f"{line}\n" for line in lines[60:]), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.demo.digits.SIZES", {"dev": 12, "test": 5})
+        write_digits(folder / "digits", 40)
     texts = [line.partition("\t")[0] for line in lines]
     (folder / "stories.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
 
@@ -43,6 +52,7 @@ def finished(tmp_path_factory) -> Path:
         ("translation", "deu.txt", "deu", _TRANSFORMER),
         ("classification", "reviews.csv", "reviews", REVIEWS_SMALL),
         ("language", "stories.txt", "stories", _LANGUAGE),
+        ("captioning", "digits/train.csv", "digits", _CAPTIONING),
     ):
         assert main(["train", task, f"--data.train={folder / data}", f"--out={runs / name}", *settings]) == 0
     return folder

@@ -114,9 +114,23 @@ def test_bad_input(teller, stories, tmp_path, capsys):
     assert not (tmp_path / "new").exists()
     fails(capsys, "is empty, expected text", "evaluate", teller, tmp_path / "empty.txt")
     fails(capsys, "there is no such file", "evaluate", teller, tmp_path / "nowhere.txt")
-    fails(capsys, "--beam is for translators, and .* holds a language model", "evaluate", teller, stories, "--beam=2")
-    fails(capsys, "--length-reward is for translators, and", "evaluate", teller, stories, "--length-reward=0")
-    fails(capsys, "--target is for translators, and .* holds a language model", "look", teller, "the cat", "--target=a")
+    fails(
+        capsys,
+        "--beam is for translators and captioners, and .* holds a language model",
+        "evaluate",
+        teller,
+        stories,
+        "--beam=2",
+    )
+    fails(capsys, "--length-reward is for translators and captioners, and", "evaluate", teller, stories, "--length-reward=0")
+    fails(
+        capsys,
+        "--target is for translators and captioners, and .* holds a language model",
+        "look",
+        teller,
+        "the cat",
+        "--target=a",
+    )
     fails(capsys, "holds a language model, expected a translator; `regard generate` uses it", "translate", teller, "a")
     fails(capsys, "'warm', expected a finite number", "generate", teller, "--temperature=warm")
     fails(capsys, "--top-p: 2, expected more than 0 and at most 1", "generate", teller, "--top-p=2")

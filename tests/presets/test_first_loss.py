@@ -6,14 +6,16 @@ import pytest
 import torch
 
 from regard.config import LanguageModelConfig, LuongDecoderConfig, RecurrentConfig, TransformerConfig
-from regard.models.build import build_classifier, build_language_model, build_translator
+from regard.models.build import build_captioner, build_classifier, build_language_model, build_translator
 from regard.presets import load_preset, preset_names
+from regard.tasks.captioning.config import CaptioningConfig
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.train import label_loss
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.objective import objective
 from regard.tasks.translation.config import TranslationConfig
 from regard.text.batching import Batch
+from regard.text.captions.images import Grid
 
 MOST = 1.05
 LABELS = 5
@@ -39,12 +41,17 @@ def first_loss(config, words):
             label = torch.arange(16) % LABELS
             losses = [float(label_loss(logits, label)) / 16 for logits in model.parts(source, mask)]
             return max(losses) / math.log(LABELS)
-        if isinstance(config, LanguageConfig):
+        if isinstance(config, CaptioningConfig):
+            grid = Grid(rows=8, columns=12, cell=4, channels=1)
+            model = build_captioner(config.model, grid, target_size=words)
+            source = torch.randint(0, 256, (16, 96, 16), generator=draw).byte()
+            mask = torch.ones(16, 96).bool()
+        elif isinstance(config, LanguageConfig):
             model = build_language_model(config.model, vocabulary_size=words)
         else:
             model = build_translator(config.model, source_size=words, target_size=words)
         fed = torch.cat([torch.full((16, 1), 2), target[:, :-1]], 1)
-        batch = Batch(source, mask, fed, target, mask, torch.arange(16))
+        batch = Batch(source, mask, fed, target, torch.ones_like(target).bool(), torch.arange(16))
         loss, _ = objective(model.train(), batch, label_smoothing=config.training.label_smoothing)
         return float(loss) / target.numel() / math.log(words)
 

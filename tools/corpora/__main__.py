@@ -9,6 +9,7 @@ import lzma
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools.corpora.digits import digit_rows
 from tools.corpora.pairs import GeneratedPairs
 from tools.corpora.reviews import GeneratedReviews
 
@@ -54,7 +55,7 @@ def main() -> None:
         corpus = GeneratedPairs() if options.what == "pairs" else GeneratedReviews()
         corpus.write(options.file, options.count)
         return
-    for name, rows in (("pairs", pair_rows()), ("reviews", review_rows())):
+    for name, rows in (("pairs", pair_rows()), ("reviews", review_rows()), ("digits", digit_rows())):
         table = "".join(rows).encode()
         (PACKAGE / f"{name}.tsv.xz").write_bytes(lzma.compress(table, preset=9 | lzma.PRESET_EXTREME))
 

@@ -21,9 +21,14 @@ from regard.config.plugins import BUILT_IN, locate_task
 from regard.config.run import RunConfig
 from regard.presets import load_preset
 
-PRESETS = {"translation": "luong", "classification": "bilstm", "language": "language-tiny"}
+PRESETS = {"translation": "luong", "classification": "bilstm", "language": "language-tiny", "captioning": "digits"}
 """By task, the preset whose settings its examples change."""
-FILES = {"translation": "pairs.tsv", "classification": "reviews.csv", "language": "stories.txt"}
+FILES = {
+    "translation": "pairs.tsv",
+    "classification": "reviews.csv",
+    "language": "stories.txt",
+    "captioning": "digits/train.csv",
+}
 SETTINGS: dict[str, dict[str, Any]] = {
     "AdditiveConfig": {"attention_size": 128},
     "AdditivePoolingConfig": {"attention_size": 64},
@@ -32,11 +37,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "BagClassifierConfig": {"max_ngram": 3},
     "BahdanauDecoderConfig": {"readout": "deep"},
     "CharactersConfig": {"lowercase": True},
+    "CaptionDataConfig": {"cell": 8, "height": 64, "width": 96},
     "CombinedClassifierConfig": {"num_recurrent": 2},
     "ConcatConfig": {"attention_size": 128},
     "ConstantConfig": {"warmup_steps": 100},
     "CosineScoreConfig": {"scale": 8.0},
     "CosineConfig": {"warmup_steps": 200, "final": 0.1},
+    "ConvolutionalConfig": {"dropout": 0.2},
     "CountedClassifierConfig": {"max_ngram": 3},
     "CoverageConfig": {"attention_size": 128},
     "DataConfig": {"max_pairs": 10000, "dev_size": 500},
@@ -71,8 +78,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "LinearAttentionConfig": {"num_heads": 8},
     "MultiHeadConfig": {"num_heads": 8},
     "MultiHeadPoolingConfig": {"num_heads": 8},
+    "PatchesConfig": {"dropout": 0.2},
     "PlateauConfig": {"factor": 0.7, "patience": 2},
     "RotaryConfig": {"scaling": "yarn", "scaling_factor": 4.0},
+    "RecurrentCaptionerConfig": {"image_size": 96},
     "RecurrentClassifierConfig": {"cell": "gru", "num_layers": 2},
     "RecurrentConfig": {"bridge": "mean"},
     "SelfAttentionConfig": {"normalizer.kind": "entmax15"},
@@ -83,6 +92,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "TextDataConfig": {"unit": "paragraph"},
     "TokenizersConfig": {"joint": True},
     "TrainingConfig": {"max_epochs": 20, "learning_rate": 5e-4},
+    "TransformerCaptionerConfig": {"encoder_layers": 2},
     "TransformerClassifierConfig": {"num_layers": 4},
     "TransformerConfig": {"encoder_layers": 6, "decoder_layers": 2},
     "UnigramConfig": {"size": 4000},

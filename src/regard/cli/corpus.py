@@ -1,4 +1,4 @@
-"""`regard corpus`: write the built-in sentence pairs or reviews to a file."""
+"""`regard corpus`: write the built-in sentence pairs, reviews or images of digits."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,22 +9,33 @@ from regard.terminal import show
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write pairs, optionally with alignments, or reviews."""
+    """Write pairs, optionally with alignments, reviews, or images of digits."""
     parser = Parser(
         "corpus",
-        "Write built-in data to a file that `regard train` reads: English-German sentence pairs, or reviews with labels.\n"
-        "The package contains 60,000 pairs, with their correct word alignments, and 30,000 reviews. The same options always\n"
-        "give the same file. `regard demo` trains on the pairs and reviews from number 0 on.",
+        "Write built-in data that `regard train` reads: English-German sentence pairs, reviews with labels, or images of\n"
+        "handwritten digits with their names. The package contains 60,000 pairs, with their correct word alignments,\n"
+        "30,000 reviews, and 1,797 digits. The same options always give the same files. `regard demo` trains on the pairs\n"
+        "and reviews from number 0 on.",
         "  regard corpus --pairs 20000 --to pairs.tsv\n"
         "  regard corpus --pairs 20000 --to pairs.tsv --alignments pairs.align\n"
         "  regard corpus --pairs 1000 --start 50000 --to test.tsv           pairs after the first 50,000\n"
         "  regard corpus --reviews 16000 --to reviews.tsv\n"
+        "  regard corpus --digits 16000 --to digits\n"
         "  regard train translation --preset tutorial-bahdanau --data.train pairs.tsv --out runs/bahdanau",
     )
     kind = parser.add_mutually_exclusive_group(required=True)
     kind.add_argument("--pairs", type=at_least(1), metavar="N", help="write N sentence pairs, English TAB German")
     kind.add_argument("--reviews", type=at_least(1), metavar="N", help="write N reviews, text TAB label, with a header")
-    parser.add_argument("--to", metavar="FILE", required=True, help="file to write; an existing one is replaced")
+    kind.add_argument(
+        "--digits",
+        type=at_least(1),
+        metavar="N",
+        help="write a folder with images of three to five digits: N to train on, 500 for validation and 1,000 for a test,\n"
+        "with tables of their texts, and files with the places of the digits, for `regard evaluate --regions`",
+    )
+    parser.add_argument(
+        "--to", metavar="FILE", required=True, help="file to write, an existing one is replaced; for digits a new folder"
+    )
     parser.add_argument(
         "--alignments",
         metavar="FILE",
@@ -39,9 +50,17 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _write(options: argparse.Namespace) -> None:
-    """Write the pairs or reviews to a file, and name it."""
-    if options.alignments and options.reviews:
-        raise RequestError("corpus: --alignments belongs to sentence pairs; reviews have no alignments, so leave it out")
+    """Write the examples, and name the file or folder."""
+    if options.alignments and not options.pairs:
+        raise RequestError("corpus: --alignments belongs to sentence pairs; other data have no alignments, so leave it out")
+    if options.digits:
+        from regard.demo.digits import write_digits
+
+        if options.start:
+            raise RequestError("corpus: --start belongs to sentence pairs and reviews; choose other images with --seed")
+        write_digits(options.to, options.digits, seed=options.seed)
+        show(f"{options.digits:,} images to train on, 500 for validation and 1,000 for a test are in {options.to}.")
+        return
     from regard.demo import DemoCorpus, ReviewCorpus
 
     corpus = DemoCorpus(seed=options.seed) if options.pairs else ReviewCorpus(seed=options.seed)

@@ -65,7 +65,8 @@ def _parser() -> tuple[Parser, TaskOptions]:
     parser = Parser(
         "look",
         "Translate a sentence and show the attention of each output word. With a classifier, label the text and show\n"
-        "which words got the attention. With a language model, show each word's attention to the earlier words.",
+        "which words got the attention. With a language model, show each word's attention to the earlier words.\n"
+        "With a captioner, write a text about an image, and show where each word looked.",
         '  regard look runs/mine "The old man sang."\n'
         '  regard look runs/mine "The old man sang." --to map.png\n'
         '  regard look runs/mine "The old man sang." --target "Der alte Mann sang."\n'
@@ -75,7 +76,9 @@ def _parser() -> tuple[Parser, TaskOptions]:
         '  regard look runs/transformer "The old man sang." --heads all --to heads.html',
     )
     add_model_argument(parser)
-    parser.add_argument("sentence", metavar="SENTENCE", help="sentence to translate, to label, or to read")
+    parser.add_argument(
+        "sentence", metavar="SENTENCE", help="sentence to translate, to label, or to read; for a captioner the file of an image"
+    )
     own = TaskOptions(parser, "look", "attention", without=("sites", "max_length"))
     parser.add_argument(
         "--to", metavar="FILE", help=f"write the attention to a file, instead of printing it ({' '.join(ATTENTION_FILES)})"

@@ -4,6 +4,7 @@ The name of a class that can be chosen ends in `Config`; bases of several such c
 """
 
 from regard.config.attention import *
+from regard.config.captioner import *
 from regard.config.classifier import *
 from regard.config.data import *
 from regard.config.heads import *

@@ -12,6 +12,8 @@ from regard.config.fields import Count, Natural, Probability, Role
 from regard.config.settings import DataSettings, Settings
 from regard.errors import nearest
 
+# Maximum number of cells of an image, so that a stranger's model cannot ask for endless memory.
+_MOST_CELLS = 16_384
 TableFormat = Literal["tsv", "csv", "jsonl", "parquet"]
 """Formats of tables, which the modules of `regard.text.rows` declare."""
 
@@ -165,6 +167,61 @@ class TextDataConfig(FileSettings):
     """Maximum number of tokens that are predicted in one block; longer texts are cut into blocks. Each block but the first
     begins with the last token of the previous block, and the model sees no other token of the previous block.
     """
+
+
+class CaptionDataConfig(FileSettings):
+    """Tables of images with texts: their format, their columns, the canvas, and the choice of the images to use."""
+
+    train: Annotated[tuple[str, ...], Role.FILE] = ()
+    """One table (.csv, .tsv, .json, .jsonl or .parquet) with the file of an image and its text per row. Names of images are
+    relative to the folder of the table, and must not lead out of it. An image may have several rows.
+    """
+    dev: Annotated[tuple[str, ...], Role.FILE] = ()
+    """Table of images to validate on. Empty: `dev_size` rows are held out of `train`."""
+    dev_size: Natural = 1000
+    """Number of rows to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. Their images do not occur in
+    training.
+    """
+    columns: Annotated[tuple[str, ...], Role.LAYOUT] = ()
+    """Columns of the image and of the text, by name or by number from 0. Empty: chosen by the names of the columns."""
+    format: Annotated[Literal["auto", TableFormat], Role.LAYOUT] = "auto"
+    """Format of the table; `auto`: found from the ending of the name, else tab-separated."""
+    header: Annotated[Literal["auto", "yes", "no"], Role.LAYOUT] = "auto"
+    """Whether the first line of a tab- or comma-separated file names the columns."""
+    height: Annotated[int, Ge(0), Le(4096), Role.READING] = 0
+    """Height in pixels of the canvas to which images are scaled, a multiple of `cell`; 0 to choose it from the images."""
+    width: Annotated[int, Ge(0), Le(4096), Role.READING] = 0
+    """Width in pixels of the canvas, a multiple of `cell`; 0 to choose it from the images."""
+    cell: Annotated[int, Ge(2), Le(64), Role.READING] = 4
+    """Width and height in pixels of a cell of the canvas, a power of two. Cells are the units that get attention."""
+    colour: Annotated[Literal["auto", "grey", "colour"], Role.READING] = "auto"
+    """Whether images are read in colour; `auto`: if one of the first 50 has colours."""
+    language: Annotated[str, Role.READING] = ""
+    """Language code of the texts (`en`), for spaCy's tokenizer, and for the rules that join tokens to a text."""
+    max_captions: Natural = 0
+    """Maximum number of training rows; further rows of the table are not used for training. 0 for all rows."""
+    max_tokens: Annotated[int, Ge(1), Le(65536), Role.READING] = 100
+    """Maximum number of tokens of a text. Rows with longer texts are left out, and counted in the report."""
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield conflicts if the canvas doesn't consist of whole cells, or `columns` doesn't name two columns."""
+        yield from super().conflicts()
+        if self.cell & (self.cell - 1):
+            yield "data.cell", f"data.cell is {self.cell}, expected a power of two: 2, 4, 8, 16, 32 or 64"
+        for name in ("height", "width"):
+            if (size := getattr(self, name)) % self.cell:
+                yield (
+                    f"data.{name}",
+                    f"data.{name} is {size}, expected a multiple of data.cell ({self.cell}), or 0",
+                )
+        if (cells := (self.height // self.cell) * (self.width // self.cell)) > _MOST_CELLS:
+            message = f"the canvas has {cells:,} cells, expected at most {_MOST_CELLS:,}; increase data.cell"
+            yield "data.cell", message
+        for name, files in (("train", self.train), ("dev", self.dev)):
+            if len(files) > 1:
+                yield f"data.{name}", f"data.{name} names {len(files)} files, expected one table of images and texts"
+        if len(self.columns) not in (0, 2):
+            yield "data.columns", f"data.columns names {len(self.columns)}, expected two: the image's and the text's"
 
 
 class VocabularySettings(Settings):

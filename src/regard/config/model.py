@@ -83,27 +83,52 @@ class LuongDecoderConfig(DecoderSettings, kind="luong"):
 DecoderConfig = BahdanauDecoderConfig | LuongDecoderConfig
 
 
-class RecurrentConfig(ModelSettings, kind="recurrent"):
-    """An encoder, a bridge that computes the decoder's initial state, and a decoder with attention."""
+class RecurrentSettings(ModelSettings):
+    """Settings of models with a recurrent decoder."""
 
+    kind: str = ""
     embedding_size: Width = 256
     """Width of the embeddings."""
     embedding_std: NotNegative = 0.0
     """Initial standard deviation of the embeddings; 0 for 1/√width. With 1, PyTorch's default, the model overfits earlier
     and translates new sentences worse.
     """
-    encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    """Layers that read the source."""
     bridge: Literal["zeros", "copy", "linear", "mean"] = "linear"
     """Initial state of the decoder: `zeros`; a `copy` of the encoder's last states, if both have the same width; tanh(W s + b)
     with the last state s of the encoder's top layer (`linear`), or with the mean s of all states of this layer (`mean`).
     """
     decoder: DecoderConfig = field(default_factory=BahdanauDecoderConfig)
     """Layers that produce the target."""
+
+    @property
+    def states_size(self) -> int:
+        """Width of the states that the decoder attends to."""
+        raise NotImplementedError
+
+    def readout_conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield a conflict, in the form of `Settings.conflicts`, if the attention would have no effect."""
+        if (self.decoder.kind, self.decoder.readout) == ("luong", "output"):
+            message = "model.decoder.readout is 'output', which a decoder of kind 'luong' computes before it attends"
+            yield (
+                "model.decoder.readout",
+                f"{message}: the attention would have no effect; expected one of: concat, attentional, deep",
+            )
+
+
+class RecurrentConfig(RecurrentSettings, kind="recurrent"):
+    """An encoder, a bridge that computes the decoder's initial state, and a decoder with attention."""
+
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    """Layers that read the source."""
     tie_embeddings: Literal["none", "target", "all"] = "none"
     """Layers that share one weight matrix: `none`; the output layer and the target embedding (`target`); or these two and the
     source embedding (`all`), which needs `tokenizers.joint`.
     """
+
+    @property
+    def states_size(self) -> int:
+        """Width of the states that the decoder attends to."""
+        return self.encoder.states_size
 
 
 class LayerSettings(ModelSettings):
@@ -189,6 +214,14 @@ class TransformerConfig(TransformerSettings, kind="transformer"):
     """
     alignment_head: Annotated[int, Ge(-1), Role.ADJUSTABLE] = -1
     """Number of the head in `alignment_layer`, from 0, that is used as word alignment; −1 for the mean of all heads."""
+
+    def layer_conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield conflicts, in the form of `Settings.conflicts`, of the width, and of a missing alignment layer or head."""
+        yield from self.width_conflicts(self.hidden_size)
+        for name, what in (("alignment_layer", "decoder_layers"), ("alignment_head", "num_heads")):
+            chosen, count = getattr(self, name), getattr(self, what)
+            if chosen >= count:
+                yield f"model.{name}", f"model.{name} is {chosen}, expected less than model.{what} ({count}), or -1"
 
 
 ModelConfig = RecurrentConfig | TransformerConfig

@@ -23,6 +23,7 @@ BUILT_IN = {
     "translation": "regard.tasks.translation",
     "classification": "regard.tasks.classification",
     "language": "regard.tasks.language",
+    "captioning": "regard.tasks.captioning",
 }
 """Modules of the built-in tasks. Each module holds its task in the variable `TASK`, and none of them imports torch."""
 

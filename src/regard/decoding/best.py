@@ -31,7 +31,7 @@ from regard.decoding.search import (
     run_search,
 )
 from regard.errors import RequestError
-from regard.models.seq2seq import Seq2Seq
+from regard.models.seq2seq import Seq2Seq, Source
 from regard.reweight import ReweightBySite
 from regard.text.symbols import END
 
@@ -43,7 +43,7 @@ _FEW = 1 << 16
 
 def greedy(
     model: Seq2Seq,
-    source: Int[Tensor, "B S"],
+    source: Source,
     source_mask: Bool[Tensor, "B S"],
     decoding: DecodingConfig = DEFAULT_DECODING,
     **options: Any,
@@ -60,7 +60,7 @@ def greedy(
 @torch.inference_mode()
 def beam_search(
     model: Seq2Seq,
-    source: Int[Tensor, "B S"],
+    source: Source,
     source_mask: Bool[Tensor, "B S"],
     decoding: DecodingConfig = DEFAULT_DECODING,
     *,

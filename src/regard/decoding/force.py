@@ -14,7 +14,7 @@ from regard.decoding.hypothesis import Hypothesis, score_of
 from regard.decoding.search import DEFAULT_DECODING, check_request
 from regard.decoding.trace import source_sizes
 from regard.errors import RequestError
-from regard.models.seq2seq import Seq2Seq
+from regard.models.seq2seq import Seq2Seq, Source
 from regard.records.views import sides
 from regard.reweight import ReweightBySite
 from regard.text.symbols import PAD
@@ -26,7 +26,7 @@ _BLOCK_ROWS = 256
 @torch.inference_mode()
 def force(
     model: Seq2Seq,
-    source: Int[Tensor, "B S"],
+    source: Source,
     source_mask: Bool[Tensor, "B S"],
     target_in: Int[Tensor, "B T"],
     target_out: Int[Tensor, "B T"],

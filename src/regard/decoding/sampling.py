@@ -34,7 +34,7 @@ from regard.decoding.search import (
 )
 from regard.errors import RequestError
 from regard.machine import exact_dtype
-from regard.models.seq2seq import Seq2Seq
+from regard.models.seq2seq import Seq2Seq, Source
 from regard.reweight import ReweightBySite
 
 # Number of most probable words that are sorted first for `top_p`; they nearly always contain all words that it allows.
@@ -60,7 +60,7 @@ class Sampling(SamplingSettings):
 @torch.inference_mode()
 def sample(
     model: Seq2Seq,
-    source: Int[Tensor, "B S"],
+    source: Source,
     source_mask: Bool[Tensor, "B S"],
     sampling: Sampling = Sampling(),
     decoding: DecodingConfig = DEFAULT_DECODING,

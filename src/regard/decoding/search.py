@@ -39,7 +39,7 @@ from regard.decoding.restrictions import check_ranges
 from regard.decoding.trace import Trace, not_finite
 from regard.errors import RequestError, nearest
 from regard.inference import pack
-from regard.models.seq2seq import DecoderState, Seq2Seq
+from regard.models.seq2seq import DecoderState, Seq2Seq, Source
 from regard.reweight import ReweightBySite
 from regard.text.symbols import END, PAD, START
 
@@ -132,7 +132,7 @@ class Ranking:
 
 def run_search(
     model: Seq2Seq,
-    source: Int[Tensor, "B S"],
+    source: Source,
     source_mask: Bool[Tensor, "B S"],
     chooser: Chooser,
     ranking: Ranking,

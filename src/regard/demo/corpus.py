@@ -67,7 +67,7 @@ class _Corpus:
 
     def __init__(self, *, seed: int = 1) -> None:
         self.seed = seed
-        self._rows = _read(f"{self.name}s.tsv.xz")
+        self._rows = read_table(f"{self.name}s.tsv.xz")
         # The rows stay in one circular order; a seed chooses where it begins.
         self._first = (seed - 1) * _STEP % len(self._rows)
 
@@ -177,5 +177,6 @@ class ReviewCorpus(_Corpus):
 
 
 @lru_cache
-def _read(name: str) -> list[str]:
+def read_table(name: str) -> list[str]:
+    """Return the lines of a table of this package."""
     return lzma.decompress(files("regard.demo").joinpath(name).read_bytes()).decode().splitlines()

@@ -123,6 +123,24 @@ class Evaluation(Result):
         ) + (f"\n{warning}" if warning else "")
 
 
+@dataclass(frozen=True)
+class CaptionEvaluation(Evaluation):
+    """Scores of a model's texts about images, and its loss on the references."""
+
+    weight_on_regions: float | None = None
+    """Share of a word's attention on the cells of its region, averaged over the words of the references; None without
+    regions."""
+    words: int = 0
+    """Number of words with a region."""
+
+    def render(self) -> str:
+        """Return a few lines for a terminal."""
+        if self.weight_on_regions is None:
+            return super().render()
+        shown = f"{self.weight_on_regions:.2%}   (mean weight of a word on its region; {counted(self.words, 'word')})"
+        return f"{super().render()}\nregions    {shown}"
+
+
 def warn_of_zero(bleu: float, chrf: float) -> str:
     """Return a warning if BLEU is 0 although the translations share characters with the references; else an empty text."""
     if bleu > 0 or chrf <= 0:

@@ -33,6 +33,16 @@ from regard.models.transformer.model import TransformerState
 from regard.models.transformer.translator import TransformerTranslator
 
 Decoding = RecurrentTranslator | TransformerTranslator | TransformerLanguageModel
+
+
+def check_reads_words(model: nn.Module) -> None:
+    """Raise a `RequestError` if the source of a model is not words, because graphs and pages read only words."""
+    if getattr(model, "source_axes", "B S") != "B S":
+        raise RequestError(
+            "this model reads images, and an export or a page supports only models that read words; use regard serve instead"
+        )
+
+
 # Axes of a Transformer's state: keys and values of the words so far, in all layers.
 _CACHES = {"own_key": "BNLGTD", "own_value": "BNLGTD"}
 
@@ -265,6 +275,7 @@ def decoder_graphs(model: Decoding, *, overridable: bool = False) -> list[Graph]
 
 def _encoder_graph(model: RecurrentTranslator | TransformerTranslator) -> tuple[Graph, dict[str, Tensor]]:
     """Return the graph of an encoder, and what it returns for its example, by name."""
+    assert isinstance(model.source_embedding, nn.Embedding)
     source, mask = torch.arange(21).remainder(model.source_embedding.num_embeddings).view(3, 7), torch.ones(3, 7) > 0
     mask[1, 5:] = False
     with torch.no_grad():

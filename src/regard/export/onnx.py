@@ -9,7 +9,7 @@ from torch import nn
 from regard import disk
 from regard.errors import RequestError
 from regard.export.classifiers import classifier_graphs
-from regard.export.decoders import Decoding, decoder_graphs
+from regard.export.decoders import Decoding, check_reads_words, decoder_graphs
 from regard.export.folder import (
     Exported,
     add_example,
@@ -32,6 +32,7 @@ Precision = Literal["float32", "int8"]
 
 def graphs_of(model: nn.Module, *, overridable: bool = False) -> list[Graph]:
     """Return the graphs of a model in evaluation mode; for `overridable`, see `decoder_graphs`."""
+    check_reads_words(model)
     if isinstance(model, Decoding):
         return decoder_graphs(model, overridable=overridable)
     if isinstance(model, TextClassifier):

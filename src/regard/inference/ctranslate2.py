@@ -60,9 +60,10 @@ def check_convertible(model: nn.Module) -> TransformerTranslator:
     Raises:
         RequestError: If it is not a Transformer translator, or CTranslate2 does not support one of its parts.
     """
-    if not isinstance(model, TransformerTranslator):
+    if not isinstance(model, TransformerTranslator) or model.source_axes != "B S":
+        kind = "reads images" if isinstance(model, TransformerTranslator) else f"is a {type(model).__name__}"
         raise RequestError(
-            f"the model is a {type(model).__name__}, which CTranslate2 cannot express; expected a Transformer translator, "
+            f"the model {kind}, which CTranslate2 cannot express; expected a Transformer translator, "
             "for example one trained with preset transformer-tiny"
         )
     if lacking := lacks(read_parts(model), SUPPORTED):

@@ -9,13 +9,16 @@ from regard.attention.base import Attention
 from regard.attention.pooling import Pooling
 from regard.config import (
     BagClassifierConfig,
+    CaptionerConfig,
     ClassifierConfig,
     CombinedClassifierConfig,
     HierarchicalClassifierConfig,
     LanguageModelConfig,
     ModelConfig,
+    RecurrentCaptionerConfig,
     RecurrentClassifierConfig,
     RecurrentConfig,
+    TransformerCaptionerConfig,
     TransformerClassifierConfig,
     TransformerConfig,
 )
@@ -26,20 +29,23 @@ from regard.models.classifiers.combined import CombinedClassifier
 from regard.models.classifiers.hierarchical import HierarchicalClassifier
 from regard.models.classifiers.recurrent import RecurrentClassifier
 from regard.models.classifiers.transformer import TransformerClassifier
+from regard.models.images import build_recurrent_captioner, build_transformer_captioner
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.build import build_recurrent
 from regard.models.seq2seq import Seq2Seq
 from regard.models.text_classifier import TextClassifier
 from regard.models.transformer.build import build_transformer, build_transformer_language_model
 from regard.presets import load_preset
+from regard.text.captions.images import Grid
 
-__all__ = ["build_classifier", "build_language_model", "build_translator"]
+__all__ = ["build_captioner", "build_classifier", "build_language_model", "build_translator"]
 
 # By task: the kind of its model, as in the name of the function that builds it, and the class of the configuration.
 _KINDS: dict[str, tuple[str, type | UnionType]] = {
     "translation": ("translator", ModelConfig),
     "classification": ("classifier", ClassifierConfig),
     "language": ("language_model", LanguageModelConfig),
+    "captioning": ("captioner", CaptionerConfig),
 }
 
 
@@ -67,13 +73,44 @@ def build_translator(
         case RecurrentConfig():
             return build_recurrent(model, source_size=source_size, target_size=target_size, attention=attention)
         case TransformerConfig():
-            if attention is not None:
-                raise ConfigError(
-                    "a Transformer has an attention in every layer, and one object cannot replace all of them: build a "
-                    "regard.models.transformer.TransformerTranslator with your own layers, and pass it to "
-                    "`regard.fit` as `model`"
-                )
+            _refuse_attention(attention)
             return build_transformer(model, source_size=source_size, target_size=target_size)
+
+
+def build_captioner(
+    config: CaptionerConfig | RunConfig | str, grid: Grid, *, target_size: int, attention: Attention | None = None
+) -> Seq2Seq:
+    """Build a captioner with random weights, which reads images and writes texts.
+
+    `model(cells, target_in)` gives the scores of the next words, for the cells (B,S,P) of images.
+
+    Args:
+        config: Configuration of the model or of a run, or the name of a preset.
+        grid: Cells of the canvas; `regard.text.captions.images.Grid(rows=8, columns=12, cell=4, channels=1)`.
+        target_size: Number of words in the vocabulary, including the 4 special symbols.
+        attention: Your own mechanism, which replaces the configured one of a recurrent model.
+
+    Raises:
+        ConfigError: As `build_translator`.
+    """
+    check_size("build_captioner", "target_size", target_size, least=4)
+    model: CaptionerConfig = _model_config(config, "captioning")
+    match model:
+        case RecurrentCaptionerConfig():
+            return build_recurrent_captioner(model, grid, target_size=target_size, attention=attention)
+        case TransformerCaptionerConfig():
+            _refuse_attention(attention)
+            return build_transformer_captioner(model, grid, target_size=target_size)
+
+
+def _refuse_attention(attention: Attention | None) -> None:
+    """Raise an error if the caller gives an own mechanism for a Transformer."""
+    if attention is not None:
+        raise ConfigError(
+            "a Transformer has an attention in every layer, and one object cannot replace all of them: build a "
+            "regard.models.transformer.TransformerTranslator with your own layers, and pass it to "
+            "`regard.fit` as `model`"
+        )
 
 
 def build_classifier(

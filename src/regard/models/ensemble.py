@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, RequestError
-from regard.models.seq2seq import AttentionMaps, DecoderState, Seq2Seq
+from regard.models.seq2seq import AttentionMaps, DecoderState, Seq2Seq, Source
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Ensemble(Seq2Seq[EnsembleState]):
         if len({member.alignment_step for member in members}) == 1:
             self.alignment_step = members[0].alignment_step
 
-    def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], **options: Any) -> EnsembleState:
+    def encode(self, source: Source, source_mask: Bool[Tensor, "B S"], **options: Any) -> EnsembleState:
         self.check_reweight(options.get("reweight"))  # here too, because members may have sites that the ensemble lacks
         return EnsembleState(tuple(member.encode(source, source_mask, **options) for member in self._each()))
 

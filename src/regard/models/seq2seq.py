@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Generic, Protocol, Self, TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor, nn
 
 from regard.attention.masks import check_boolean
@@ -18,6 +18,8 @@ from regard.reweight import ReweightBySite, Sites, check_reweight
 from regard.shapes import check_shape
 from regard.text.symbols import PAD
 
+Source = Integer[Tensor, "B S *P"]
+"""Sources, padded with 0 at the end: ids of tokens (B,S); or the cells of images, (B,S,P) with P values for each cell."""
 AttentionMaps = dict[str, Tensor]
 """Weights by site (`"cross"`, `"encoder.2"`, `"cross.3"`): (B,T,S), or (B,H,T,S) with heads. Weights of sites that begin
 with `encoder` have the shape (…,S,S), and those of sites that begin with `decoder` (…,T,T). In the result of a step, the number
@@ -62,6 +64,8 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     """Linear map from features to the words."""
     vocabulary: str = ""
     """Fingerprint of the vocabularies that the model was trained with; empty before training."""
+    source_axes: str = "B S"
+    """Axes of a source; `B S P` for a model that reads images."""
     sites: tuple[str, ...]
     """Names of the attention sites that `record` accepts."""
     derived: tuple[str, ...] = ()
@@ -75,7 +79,7 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
 
     def forward(
         self,
-        source: Int[Tensor, "B S"],
+        source: Source,
         target_in: Int[Tensor, "B T"],
         source_mask: Bool[Tensor, "B S"] | None = None,
         *,
@@ -84,18 +88,20 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         """Return the scores of the next word at each position of a known target: `encode`, `decode` and `logits` in one call.
 
         Args:
-            source: Ids of the source's tokens, padded with 0 at the end.
+            source: Ids of the source's tokens, padded with 0 at the end; or cells of images, see `Source`.
             target_in: The start symbol, then the words of the target: position t holds the word before word t.
-            source_mask: True at tokens; None if all ids except 0 (padding) are tokens.
+            source_mask: True at tokens; None if all ids except 0 (padding), or all cells, are tokens.
             reweight: Functions that replace weights, by site; see `regard.reweight`.
         """
-        mask = source != PAD if source_mask is None else source_mask
+        mask = source_mask
+        if mask is None:
+            mask = source != PAD if source.ndim == 2 else torch.ones_like(source[..., 0], dtype=torch.bool)
         features, _ = self.decode(target_in, self.encode(source, mask, reweight=reweight), reweight=reweight)
         return self.logits(features)
 
     def encode(
         self,
-        source: Int[Tensor, "B S"],
+        source: Source,
         source_mask: Bool[Tensor, "B S"],
         *,
         record: Collection[str] = (),
@@ -114,11 +120,11 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
             RequestError: If `reweight` is not a mapping from names in `reweightable` to functions.
         """
         self.check_reweight(reweight)
-        check_shape("source_mask", source_mask, "B S", check_shape("source", source, "B S"))
+        check_shape("source_mask", source_mask, "B S", check_shape("source", source, self.source_axes))
         check_boolean("source_mask", source_mask, "of shape (B, S)", meaning="not padding")
         return self.read(source, source_mask, Sites(record, reweight))
 
-    def read(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], sites: Sites) -> State:
+    def read(self, source: Source, source_mask: Bool[Tensor, "B S"], sites: Sites) -> State:
         """Return the result of `encode`; `sites` holds its arguments `record` and `reweight`."""
         raise NotImplementedError(f"{type(self).__name__} has neither a method read nor an encode of its own")
 

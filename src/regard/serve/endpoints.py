@@ -53,7 +53,7 @@ def _handler(endpoint: Endpoint, models: Models, limits: Limits) -> Callable[...
         given = {name: value for name, value in body if value is not None and name not in Body.model_fields}
         served = models.find(body.model, endpoint)
         kind, streams = endpoint.operations[served.task], given.pop("stream", False)
-        texts = _texts(kind, given, endpoint)
+        texts = _texts(kind, given, endpoint, asdict(limits)[kind.longest])
         operation = _operation(kind, given, served, endpoint).within(served.predictor, asdict(limits))
         size = {"texts": len(texts), "characters": sum(text.size for text in texts)}
         request.state.facts.update({"model": served.name, **size})
@@ -75,11 +75,15 @@ def _handler(endpoint: Endpoint, models: Models, limits: Limits) -> Callable[...
     return answer
 
 
-def _texts(kind: type[TextOperation], given: dict[str, Any], endpoint: Endpoint) -> list[Text]:
+def _texts(kind: type[TextOperation], given: dict[str, Any], endpoint: Endpoint, longest: int) -> list[Text]:
     """Take the texts out of the fields of a body, each with the values that belong to it alone."""
     texts: Sequence[str] = given.pop(endpoint.first.inputs)
+    if any(len(text) > longest for text in texts):
+        raise ServiceError(413, "too_large", f"{endpoint.first.inputs}: expected at most {longest:,} characters each")
     try:
         kind.require_text(texts)
+        for text in texts:
+            kind.check_sent(text)
     except RequestError as error:
         raise ServiceError(422, "invalid_request", str(error)) from error
     lists: dict[str, Sequence[str]] = {}

@@ -20,6 +20,8 @@ class Limits(Settings):
     """Maximum number of characters of a text."""
     attention_characters: Count = 1000
     """Maximum number of characters of a text whose attention is requested."""
+    image_characters: Count = 700_000
+    """Maximum number of characters of an image, which is sent as text (Base64)."""
     attention_weights: Count = 500_000
     """Maximum number of attention weights in the answer for a text."""
     beam: Count = 16

@@ -55,7 +55,8 @@ def find_endpoints(limits: Limits) -> list[Endpoint]:
 def _schemas(name: str, kinds: Sequence[type[TextOperation]], limits: Mapping[str, Any]) -> tuple[type[Body], type[BaseModel]]:
     """Return the schemas of the requests and answers of operations that share a name."""
     first = kinds[0]
-    text = Annotated[str, StringConstraints(max_length=limits[first.longest])]
+    # Tasks that share an endpoint may have different limits; `serve.endpoints` checks that of the model's task.
+    text = Annotated[str, StringConstraints(max_length=max(limits[kind.longest] for kind in kinds))]
     shared: dict[str, Any] = {"min_length": 1, "max_length": limits["texts"]}
     fields: dict[str, Any] = {first.inputs: (list[text], Field(description="The texts.", examples=[[first.example]], **shared))}
     for kind in kinds:

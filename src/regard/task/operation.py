@@ -207,6 +207,10 @@ class TextOperation(Operation):
         if cls.reads_stdin and not any(text.strip() for text in texts):
             raise RequestError(f"{cls.name}: the {cls.text} is empty, so there is nothing to {cls.verb or cls.name}")
 
+    @classmethod
+    def check_sent(cls, text: str) -> None:
+        """Raise a `RequestError` if a service must not process a text that a client sends, such as the name of a file."""
+
     def plain(self, result: Any, units: str = "auto") -> Any:
         """Return a result as data for JSON, or a list of several results; `units` are those of `AttentionRecord.in_units`."""
         return result

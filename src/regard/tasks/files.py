@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard.task.bundle import BundleFiles, BundleFormat, Inventory
+
 if TYPE_CHECKING:
-    from regard.task import BundleFiles
     from regard.text.tokenizers.tokenizer import Tokenizer
 
 TOKENIZER = "tokenizer.json"
@@ -14,6 +16,22 @@ SOURCE_TOKENIZER, TARGET_TOKENIZER = "tokenizer.source.json", "tokenizer.target.
 LABELS = "labels.json"
 FAITHFULNESS = "faithfulness.json"
 """File with a measurement of a classifier's attention, made after training. It is not signed, and may be missing."""
+
+
+class TokenizerFormat(BundleFormat):
+    """Base of the `BundleFormat` of tasks whose models have one tokenizer, of texts, as their only part."""
+
+    def write_parts(self, parts: Tokenizer, folder: Path) -> None:
+        """Write the tokenizer."""
+        parts.save(folder / TOKENIZER)
+
+    def read_parts(self, files: BundleFiles) -> Tokenizer:
+        """Read the tokenizer."""
+        return read_tokenizer(files, TOKENIZER)
+
+    def inventory(self, parts: Tokenizer) -> Inventory:
+        """Return the tokenizer under the name `text`."""
+        return Inventory({"text": parts})
 
 
 def read_tokenizer(files: BundleFiles, name: str) -> Tokenizer:

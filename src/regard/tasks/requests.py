@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool
 from torch import Tensor
 
 from regard.config.fields import facts_of
 from regard.decoding import Hypothesis, force
 from regard.errors import RequestError
 from regard.machine import prediction_tokens
-from regard.models.seq2seq import Seq2Seq
+from regard.models.seq2seq import Seq2Seq, Source
 from regard.reweight import Reweight, ReweightBySite
 from regard.stopping import check_wanted
 from regard.text.bars import late_bars
@@ -88,13 +88,14 @@ def text_blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
         yield block
 
 
-def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    """Return the rows of ids as one tensor, and a mask that is False at padding."""
+def pad(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Source, Bool[Tensor, "B S"]]:
+    """Return the rows, of ids or of cells with P values each, as one tensor, and a mask that is False at padding."""
     lengths = np.array([len(row) for row in rows])
     mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
-    ids = np.full(mask.shape, PAD, dtype=np.int64)
-    ids[mask] = np.concatenate(rows)  # a mask selects row by row, so this needs no loop
-    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
+    shape, kind = (rows[0].shape[1:], rows[0].dtype) if rows and rows[0].ndim > 1 else ((), np.dtype(np.int64))
+    padded = np.full((*mask.shape, *shape), PAD, dtype=kind)
+    padded[mask] = np.concatenate(rows)  # a mask selects row by row, so this needs no loop
+    return torch.from_numpy(padded).to(device), torch.from_numpy(mask).to(device)
 
 
 def block_diagonal(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -131,7 +132,7 @@ def counting_bar(words: str, total: int, *, shown: bool) -> Iterator[Callable[[i
 @contextmanager
 def padded_batches(
     words: str, rows: Sequence[np.ndarray], device: torch.device, *, tokens: int = 0, shown: bool
-) -> Iterator[Iterator[tuple[np.ndarray, Int[Tensor, "B S"], Bool[Tensor, "B S"]]]]:
+) -> Iterator[Iterator[tuple[np.ndarray, Source, Bool[Tensor, "B S"]]]]:
     """Show a progress bar, and yield an iterator of batches of rows of similar length: their numbers, ids and mask.
 
     A batch has at most `tokens` tokens, including padding; 0: as many as suit the device.

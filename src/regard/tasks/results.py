@@ -1,11 +1,14 @@
 """The base class of results, and short views of models and results for notebooks. All text from files and users is escaped."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
+from regard.decoding import Hypothesis
 from regard.records import AttentionRecord
+from regard.text.symbols import END
 from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.viz.labels import escaped
 
@@ -34,6 +37,32 @@ def record_side(
     """Return the fields of an `AttentionRecord` on one side, `source` or `target`."""
     units = {"tokens": tuple(tokens), "words": tuple(words), "word_of": tuple(word_of)}
     return {f"{side}_{name}": value for name, value in (units | {"scheme": tokenizer.record_scheme, "text": text}).items()}
+
+
+def target_side(
+    hypothesis: Hypothesis, tokenizer: Tokenizer, replaced: Mapping[int, str], text: str, reference: str | None
+) -> dict[str, Any]:
+    """Return the fields of an `AttentionRecord` on the side of a written text.
+
+    Args:
+        hypothesis: The text as tokens.
+        tokenizer: Tokenizer of the text.
+        replaced: Words shown instead of symbols of the output, by the symbol's position.
+        text: The text.
+        reference: The text if the caller gave it, whose words are shown even if the model does not know them; else None.
+    """
+    tokens = hypothesis.tokens
+    # End symbols are among the tokens, but belong to no word.
+    ended = len(hypothesis.token_log_probabilities) > len(tokens)
+    output = tokenizer.describe([*tokens, END] if ended else tokens)
+    words, word_of = list(output.words), list(output.word_of)
+    if reference is not None:
+        encoding = tokenizer.encode(reference)
+        words, word_of = list(encoding.words), [*encoding.word_of, -1]
+    # One word of the output may contain several replaced symbols.
+    for number, parts in groupby(sorted(replaced.items()), key=lambda item: output.word_of[item[0]]):
+        words[number] = "".join(part for _, part in parts)
+    return record_side("target", tokenizer, output.tokens, words, word_of, text)
 
 
 def shortened(words: str) -> str:

@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Integer
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import Sampler
@@ -38,8 +38,8 @@ class Tensors:
 class Batch(Tensors):
     """Pairs as tensors. Masks are True at symbols and False at padding."""
 
-    source: Int[Tensor, "B S"]
-    """Source tokens, then the end symbol, then padding."""
+    source: Integer[Tensor, "B S *P"]
+    """Source tokens, then the end symbol, then padding; of an image its cells, each with P values."""
     source_mask: Bool[Tensor, "B S"]
     target_in: Int[Tensor, "B T"]
     """Input of the decoder: the start symbol, then the target tokens."""

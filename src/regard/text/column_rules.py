@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.resources import files
 
-from regard.config import DataConfig, LabelledDataConfig
+from regard.config import CaptionDataConfig, DataConfig, LabelledDataConfig
 from regard.errors import DataError
 from regard.scripts import is_spaceless
 from regard.text.content import Content
@@ -53,7 +53,7 @@ class Names:
         return self.ranks.get(fold(name), 0) >= least
 
 
-TEXT, LABEL, SOURCE, TARGET, METADATA = map(Names, ("text", "label", "source", "target", "metadata"))
+TEXT, LABEL, SOURCE, TARGET, IMAGE, METADATA = map(Names, ("text", "label", "source", "target", "image", "metadata"))
 # Further names that columns of pairs may have.
 _PLAIN = frozenset(("text", "sentence", "score", "sentence 1", "sentence 2"))
 
@@ -107,7 +107,7 @@ class ColumnRules(ABC):
     the columns up to the last wanted one; otherwise it needs all columns.
     """
 
-    def __init__(self, data: DataConfig | LabelledDataConfig, given: tuple[str, str]) -> None:
+    def __init__(self, data: DataConfig | LabelledDataConfig | CaptionDataConfig, given: tuple[str, str]) -> None:
         self.header, self.encoding, self.given = data.header, data.encoding, given
 
     @abstractmethod
@@ -214,3 +214,33 @@ class PairColumns(ColumnRules):
         if language is None:
             return named is not None
         return named == language or ("_" in cell and language in find_languages(cell))
+
+
+class CaptionColumns(ColumnRules):
+    """A column of image files and a column of texts, as the settings of `data` describe them."""
+
+    what = "an image and a text"
+    sides = ("the image", "the text")
+    settings = "data.columns"
+    kinds = (str,)
+    allowed = "text"
+    one_column = "add a column with the text of each image"
+    formats = "csv or jsonl"
+    rates = (lambda content: 1, rate_text)
+    in_order = True
+
+    def __init__(self, data: CaptionDataConfig) -> None:
+        if len(data.columns) not in (0, 2):
+            raise DataError(f"data.columns is {','.join(data.columns)}, expected two: the image's and the text's")
+        super().__init__(data, (data.columns[0], data.columns[1]) if data.columns else ("", ""))
+
+    def rank(self, name: str, side: int) -> int:
+        names, other = ((IMAGE, TEXT), (TEXT, IMAGE))[side]
+        if names.is_exact(name):
+            return names.rank(name)
+        return NEVER if is_metadata(name) or other.is_exact(name) else names.rank(name)
+
+    def recognises(self, first: Sequence[str]) -> bool:
+        """Return True if a cell is a usual name of images, and another one of texts."""
+        images, texts = ({place for place, cell in enumerate(first) if names.is_exact(cell)} for names in (IMAGE, TEXT))
+        return bool(images) and bool(texts) and len(images | texts) > 1

@@ -8,6 +8,7 @@ predicted exactly once. A row takes 24 bytes of memory, for the positions and le
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +45,7 @@ class EncodedCorpus(MappedCorpus):
     def batch(self, indices: Indices, redraw: Sequence[Redraw | None] = (None, None)) -> Batch:
         """Return the tensors of some pairs, padded to the longest sentence on each side; `redraw` replaces their ids."""
         rows = np.asarray(indices, np.int64)
-        source, source_mask = self._gather(self._source_starts[rows], self.source_lengths[rows], redraw[0])
+        source, source_mask = self._sources(rows, redraw[0])
         target, target_mask = self._gather(self._target_starts[rows], self.target_lengths[rows], redraw[1])
         target_in = np.empty_like(target)
         target_in[:, :1] = START
@@ -53,6 +54,10 @@ class EncodedCorpus(MappedCorpus):
         return Batch(
             *map(torch.from_numpy, (source, source_mask, target_in, target, target_mask, rows.copy())),
         )
+
+    def _sources(self, rows: npt.NDArray[np.int64], redraw: Redraw | None) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """Return the sources of some pairs, and their mask."""
+        return self._gather(self._source_starts[rows], self.source_lengths[rows], redraw)
 
     def texts(self, indices: Indices) -> tuple[list[str], list[str]]:
         """Return the raw texts of both sides of some pairs, in the order of `indices`."""

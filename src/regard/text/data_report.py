@@ -46,6 +46,8 @@ class DataReport:
     train_counts: dict[str, int] = field(default_factory=dict)
     """Number of training texts with each label, in the order of the labels; empty for data without labels."""
     dev_counts: dict[str, int] = field(default_factory=dict)
+    apart_by: list[str] = field(default_factory=list)
+    """Columns of which held-out examples share no value with training; empty for those of `vocabulary`."""
     notes: list[str] = field(default_factory=list)
     symbols: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Counts of the symbols in the training texts (`count_symbols`)."""
@@ -70,7 +72,7 @@ class DataReport:
     @property
     def apart(self) -> str:
         """Words that complete the sentence "held-out examples share … with training"."""
-        return " and ".join(f"no {column}" for column in self.vocabulary)
+        return " and ".join(f"no {column}" for column in self.apart_by or self.vocabulary)
 
     def _render_overlap(self) -> list[str]:
         """Return lines on dev examples that are also in the training data."""

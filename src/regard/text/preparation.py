@@ -125,6 +125,12 @@ class DataSchema(ABC):
     """Name of an example in the report, in the singular."""
     columns: ClassVar[tuple[str, ...]] = ("text",)
     """Names of the columns of text, each of which has a tokenizer."""
+    untokenised: ClassVar[tuple[str, ...]] = ()
+    """Names of columns before these, which `encode` turns into numbers itself, such as the files of images."""
+    grouped: ClassVar[tuple[int, int]] = (0, -1)
+    """Columns, by number, of which held-out rows share no value with training."""
+    chunk_rows: ClassVar[int] = CHUNK_ROWS
+    """Maximum number of rows that are encoded at once."""
     corpus: ClassVar[type[MappedCorpus]]
     """Class of the encoded corpora."""
     repeated: ClassVar[str] = "exact repeat of an earlier text"
@@ -150,7 +156,7 @@ class DataSchema(ABC):
     @cached_property
     def tokenizers(self) -> tuple[FixedTokenizerConfig, ...]:
         """The settings of the tokenizer of each column. For `auto`, the first rows of the training files decide the kind."""
-        head = (chunk.columns for chunk in self.read(self.data.train, ReadingReport()))
+        head = (chunk.columns[len(self.untokenised) :] for chunk in self.read(self.data.train, ReadingReport()))
         return resolve_kinds(self._given, head, joint=self.joint)
 
     def find_files(self, paths: Sequence[str]) -> dict[str, list[str]]:
@@ -176,7 +182,8 @@ class DataSchema(ABC):
         report.withdraw(self.repeated, spool.lines[~new])
         places = np.flatnonzero(new)
         labels = spool.labels.take(places) if spool.names else spool.labels
-        groups = split.find_groups(spool.hashes[0][places], spool.hashes[-1][places], labels, len(spool.names))
+        first, second = (spool.hashes[column][places] for column in self.grouped)
+        groups = split.find_groups(first, second, labels, len(spool.names))
         dev = self.hold_out(spool, labels, groups, places, report, seed)
         left = np.flatnonzero(~dev)
         taken = left[split.take_first(groups.stratum[groups.of[left]], self.max_rows or len(left))]
@@ -204,7 +211,7 @@ class DataSchema(ABC):
     def learn(self, texts: Iterable[Texts], progress: bool) -> tuple[Tokenizer, ...]:
         """Learn the tokenizer of each column; columns that share a tokenizer get the same object."""
         language, form = getattr(self.data, "language", ""), self.data.normalization
-        column = (chunk[0] for chunk in texts)
+        column = (chunk[-1] for chunk in texts)
         return (build_tokenizer(column, self.tokenizers[0], language=language, normalization=form, progress=progress),)
 
     def arrow_schema(self, spool: Spool) -> pa.Schema:
@@ -289,7 +296,7 @@ def _prepare(schema: DataSchema, seed: int, work: Path, bars: Progress) -> dict[
     data, read, read_dev = schema.data, ReadingReport(), ReadingReport()
     selection = schema.select(_read(schema, data.train, read, work, bars), read, seed)
     spool, dev_spool, dev_rows, columns = selection.spool, selection.spool, selection.dev, range(len(schema.columns))
-    chunks = (texts for _, texts in _chunks(spool, selection.train, "counting words", bars))
+    chunks = (texts for _, texts in _chunks(spool, selection.train, "counting words", bars, CHUNK_ROWS))
     # Dev files are read after the tokenizers are learned, so that no word of theirs can enter a vocabulary.
     tokenizers = schema.learned or schema.learn(chunks, not bars.disable)
     if data.dev:
@@ -301,8 +308,9 @@ def _prepare(schema: DataSchema, seed: int, work: Path, bars: Progress) -> dict[
         part.counts = [np.zeros(tokenizer.size, np.int64) for tokenizer in tokenizers]
         part.tokens = [0] * len(tokenizers)
         with MappedWriter(work / f"{name}.arrow", schema.arrow_schema(spool)) as writer:
-            for positions, texts in _chunks(part.spool, part.chosen, f"encoding {name}", bars):
-                encoded = [tokenizer.encode_batch(column) for tokenizer, column in zip(tokenizers, texts, strict=True)]
+            for positions, texts in _chunks(part.spool, part.chosen, f"encoding {name}", bars, schema.chunk_rows):
+                tokenised = zip(tokenizers, texts[len(schema.untokenised) :], strict=True)
+                encoded = [tokenizer.encode_batch(column) for tokenizer, column in tokenised]
                 rows = schema.encode(part, positions, encoded, texts)
                 writer.append(rows.numbers, rows.texts)
                 for column in columns:
@@ -334,15 +342,15 @@ def _read(schema: DataSchema, paths: tuple[str, ...], report: ReadingReport, wor
             bars.advance(task, len(chunk.line))
             yield chunk
 
-    spool = spool_texts(shown(), schema.columns, work / f"spool{task}.arrow")
+    spool = spool_texts(shown(), (*schema.untokenised, *schema.columns), work / f"spool{task}.arrow")
     bars.update(task, total=len(spool))
     return spool
 
 
-def _chunks(spool: Spool, chosen: Chosen, what: str, bars: Progress) -> Iterator[tuple[Indices, Texts]]:
-    """Yield the chosen rows, and show progress."""
+def _chunks(spool: Spool, chosen: Chosen, what: str, bars: Progress, size: int) -> Iterator[tuple[Indices, Texts]]:
+    """Yield the chosen rows, at most `size` at a time, and show progress."""
     task = bars.add_task(what, total=int(chosen.sum()))
-    for positions, texts in spool.chunks(chosen, CHUNK_ROWS):
+    for positions, texts in spool.chunks(chosen, size):
         bars.advance(task, len(positions))
         yield positions, texts
 
@@ -358,9 +366,10 @@ def _build_report(schema: DataSchema, train: Part, dev: Part, tokenizers: Sequen
     overlap = {}
     if own_files:
         known, new = [hashes[train.chosen] for hashes in train.spool.hashes], dev.spool.hashes
-        if len(columns) > 1:
+        named = (*schema.untokenised, *columns)
+        if len(named) > 1:
             overlap[f"{schema.unit}s"] = int(np.isin(hash_pairs(*new), hash_pairs(*known)).sum())
-        overlap |= {f"{name}s": int(np.isin(n, k).sum()) for name, n, k in zip(columns, new, known, strict=True)}
+        overlap |= {f"{name}s": int(np.isin(n, k).sum()) for name, n, k in zip(named, new, known, strict=True)}
     return DataReport(
         unit=schema.unit,
         train=train.report,
@@ -370,6 +379,7 @@ def _build_report(schema: DataSchema, train: Part, dev: Part, tokenizers: Sequen
         too_long=train.too_long + dev.too_long,
         vocabulary={name: tokenizer.size for name, tokenizer in zip(columns, tokenizers, strict=True)},
         joint=schema.joint,
+        apart_by=list(dict.fromkeys((*schema.untokenised, *columns)[column] for column in schema.grouped)),
         train_tokens=dict(zip(columns, train.tokens, strict=True)),
         dev_tokens=dict(zip(columns, dev.tokens, strict=True)),
         overlap=overlap,

@@ -12,10 +12,13 @@ IN_FILE = " ("
 NUL = "holds a NUL character"
 OVER_LONG = "over-long line"
 EMPTY_TEXT = "empty text"
+EMPTY_IMAGE = "empty name of an image"
+MISSING_IMAGE = "no such image file"
 EMPTY_LABEL = "empty label"
 MISSING_LABEL = "missing label: NaN, N/A, null or None"
 LONG_LABEL = "over-long label"
 REPEATED_TEXT = "exact repeat of an earlier text with the same label"
+REPEATED_CAPTION = "exact repeat of an earlier image with the same text"
 REPEATED_PAIR = "exact repeat of an earlier pair"
 TOO_MANY_TOKENS = "more tokens than max_tokens"
 BEYOND_MAX = "beyond max_{}s"
@@ -23,7 +26,7 @@ BEYOND_MAX = "beyond max_{}s"
 
 UNUSABLE = (
     *(EMPTY_SOURCE, EMPTY_TARGET, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, NOT_UNICODE, NUL, OVER_LONG),
-    *(EMPTY_TEXT, EMPTY_LABEL, MISSING_LABEL, LONG_LABEL),
+    *(EMPTY_TEXT, EMPTY_LABEL, MISSING_LABEL, LONG_LABEL, EMPTY_IMAGE, MISSING_IMAGE),
 )
 """Reasons that show a problem of the file: a file with many such lines is probably read in the wrong format."""
 UNDECODABLE = (NOT_UNICODE, NUL)

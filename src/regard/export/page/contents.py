@@ -10,7 +10,7 @@ from regard.bundle.scores import score_rows
 from regard.config import DecodingConfig
 from regard.config.loading import dump_config
 from regard.errors import RequestError
-from regard.export.decoders import Decoding, count_heads, empty_cache
+from regard.export.decoders import Decoding, check_reads_words, count_heads, empty_cache
 from regard.export.onnx import export_onnx
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.translator import RecurrentTranslator
@@ -30,6 +30,7 @@ def read_contents(predictor: Any, name: str) -> tuple[dict[str, Any], dict[str, 
         raise RequestError(
             f"{name} has a model of type {type(model).__name__}; a page shows only models that regard builds: leave it out"
         )
+    check_reads_words(model)
     described = _describe_classifier(predictor) if isinstance(model, TextClassifier) else _describe_decoder(predictor)
     with tempfile.TemporaryDirectory() as temporary:
         done = export_onnx(predictor, Path(temporary) / "export", overridable=not isinstance(model, TextClassifier))

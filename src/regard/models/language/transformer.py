@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
 from regard.layers.transformer import TransformerDecoder
+from regard.models.seq2seq import Source
 from regard.models.transformer.model import TransformerModel, TransformerState
 from regard.reweight import ReweightBySite, Sites
 
@@ -60,7 +61,7 @@ class TransformerLanguageModel(TransformerModel):
         """
         return super().forward(tokens[:, :1], tokens, reweight=reweight)
 
-    def read(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], sites: Sites) -> TransformerState:
+    def read(self, source: Source, source_mask: Bool[Tensor, "B S"], sites: Sites) -> TransformerState:
         return TransformerState()
 
     def embed(self, tokens: Int[Tensor, "B T"], start: int) -> Float[Tensor, "B T D"]:

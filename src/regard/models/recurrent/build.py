@@ -1,9 +1,13 @@
 """Build a recurrent translator from its configuration."""
 
+from collections.abc import Callable
+from typing import Any
+
 from torch import nn
 
 from regard.attention.base import Attention
 from regard.config import BahdanauDecoderConfig, LuongDecoderConfig, RecurrentConfig
+from regard.config.model import RecurrentSettings
 from regard.errors import ConfigError
 from regard.layers.readout import READOUTS
 from regard.models.embeddings import build_embedding, tie_embeddings
@@ -16,15 +20,46 @@ def build_recurrent(
     config: RecurrentConfig, *, source_size: int, target_size: int, attention: Attention | None = None
 ) -> RecurrentTranslator:
     """Build the model, with initial weights from PyTorch's random generator; see `build_translator` for the arguments."""
-    settings, width = config.decoder, config.embedding_size
+    width, std = config.embedding_size, config.embedding_std or config.embedding_size**-0.5
     encoder = RecurrentEncoder(config.encoder, embedding_size=width)
+    model = build_around(
+        encoder,
+        lambda: build_embedding(source_size, width, std=std),
+        config,
+        target_size=target_size,
+        attention=attention,
+    )
+    source = model.source_embedding
+    assert isinstance(source, nn.Embedding)
+    tie_embeddings(config.tie_embeddings, source=source, target=model.target_embedding, output=model.output)
+    return model
+
+
+def build_around(
+    encoder: Any,
+    build_source: Callable[[], nn.Module],
+    config: RecurrentSettings,
+    *,
+    target_size: int,
+    attention: Attention | None = None,
+) -> RecurrentTranslator:
+    """Build a model that writes words with a recurrent decoder about the states of an encoder.
+
+    Args:
+        encoder: Module that returns states of width `encoder.size` and the last states, as `RecurrentEncoder` does.
+        build_source: Function that builds the module whose output the encoder reads; it is called after the attention is
+            built, which keeps the order of random numbers.
+        config: Settings of the bridge and of the decoder.
+        target_size: Number of words in the target's vocabulary.
+        attention: The caller's own mechanism; None for the configured one.
+    """
+    settings, width = config.decoder, config.embedding_size
     hidden_size = settings.hidden_size
     if attention is None:
         attention = settings.attention.build(query_size=hidden_size, key_size=encoder.size)
     else:
         check_attention(attention, query_size=hidden_size, key_size=encoder.size)
-    std = config.embedding_std or width**-0.5
-    source, target = (build_embedding(size, width, std=std) for size in (source_size, target_size))
+    source, target = build_source(), build_embedding(target_size, width, std=config.embedding_std or width**-0.5)
     context_size = attention.context_size(encoder.size)
     readout = READOUTS[settings.readout](hidden_size, context_size=context_size, embedding_size=width)
     kind: type[RecurrentDecoder]
@@ -35,16 +70,13 @@ def build_recurrent(
             kind, fed_size = InputFeedingDecoder, readout.size
         case LuongDecoderConfig():
             kind, fed_size = LuongDecoder, 0
-    decoder = kind(settings, input_size=width + fed_size, attention=attention, readout=readout)
-    output = nn.Linear(readout.size, target_size)
-    tie_embeddings(config.tie_embeddings, source=source, target=target, output=output)
     return RecurrentTranslator(
         source_embedding=source,
         encoder=encoder,
-        bridge=BRIDGES[config.bridge](encoder.size, settings),
         target_embedding=target,
-        decoder=decoder,
-        output=output,
+        decoder=kind(settings, input_size=width + fed_size, attention=attention, readout=readout),
+        output=nn.Linear(readout.size, target_size),
+        bridge=BRIDGES[config.bridge](encoder.size, settings),
         embedding_dropout=settings.embedding_dropout,
         readout_dropout=settings.readout_dropout,
     )

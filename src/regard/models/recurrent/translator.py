@@ -7,8 +7,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
-from regard.models.recurrent.encoder import Bridge, RecurrentEncoder
-from regard.models.seq2seq import AttentionMaps, MapsWithLoss, Seq2Seq
+from regard.models.recurrent.encoder import Bridge
+from regard.models.seq2seq import AttentionMaps, MapsWithLoss, Seq2Seq, Source
 from regard.reweight import ReweightBySite, Sites, for_site, for_steps
 from regard.shapes import check_shape
 from regard.text.symbols import PAD
@@ -22,8 +22,8 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
     def __init__(
         self,
         *,
-        source_embedding: nn.Embedding,
-        encoder: RecurrentEncoder,
+        source_embedding: nn.Module,
+        encoder: nn.Module,
         bridge: Bridge,
         target_embedding: nn.Embedding,
         decoder: RecurrentDecoder,
@@ -42,7 +42,7 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         self.readout_dropout = nn.Dropout(readout_dropout)
         self.feeds_back = decoder.feeds_back
 
-    def read(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], sites: Sites) -> RecurrentState:
+    def read(self, source: Source, source_mask: Bool[Tensor, "B S"], sites: Sites) -> RecurrentState:
         states, finals = self.encoder(self.source_embedding(source), source_mask)
         hidden, cell = self.bridge(states, source_mask, finals)
         return RecurrentState(

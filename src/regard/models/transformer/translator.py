@@ -11,7 +11,7 @@ from regard.attention.heads.multihead import MultiHead
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.transformer import TransformerDecoder, TransformerEncoder, share_mask
-from regard.models.seq2seq import AttentionMaps
+from regard.models.seq2seq import AttentionMaps, Source
 from regard.models.transformer.model import TransformerModel, TransformerState
 from regard.models.transformer.norms import norm_weights
 from regard.reweight import Sites
@@ -96,7 +96,7 @@ class TransformerTranslator(TransformerModel):
             *self.derived,
         )
 
-    def read(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], sites: Sites) -> TransformerState:
+    def read(self, source: Source, source_mask: Bool[Tensor, "B S"], sites: Sites) -> TransformerState:
         embedded = self.embedding_dropout(self.source_positions(self.source_embedding(source) * self.scale))
         across = (layer.cross_attention for layer in self.decoder.layers)
         mask = share_mask(source_mask, [*(layer.attention for layer in self.encoder.layers), *across], embedded)

@@ -5,30 +5,18 @@ from typing import Any
 
 from regard.models.build import build_language_model
 from regard.models.seq2seq import Seq2Seq
-from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
-from regard.tasks.files import TOKENIZER, read_tokenizer
+from regard.task import Bundle, Card
+from regard.tasks.files import TokenizerFormat
 from regard.tasks.language.config import LanguageConfig
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
-class LanguageFormat(BundleFormat):
+class LanguageFormat(TokenizerFormat):
     """The `BundleFormat` of language models."""
-
-    def write_parts(self, parts: Tokenizer, folder: Path) -> None:
-        """Write the tokenizer."""
-        parts.save(folder / TOKENIZER)
-
-    def read_parts(self, files: BundleFiles) -> Tokenizer:
-        """Read the tokenizer."""
-        return read_tokenizer(files, TOKENIZER)
 
     def build_model(self, config: LanguageConfig, parts: Tokenizer, attention: Any = None) -> Seq2Seq:
         """Build the configured language model."""
         return build_language_model(config.model, vocabulary_size=parts.size)
-
-    def inventory(self, parts: Tokenizer) -> Inventory:
-        """Return the tokenizer under the name `text`."""
-        return Inventory({"text": parts})
 
     def card(self, bundle: Bundle) -> Card:
         """Describe the language model."""

@@ -17,19 +17,26 @@ from regard.config.training import (
 )
 
 
-class TranslationTrainingConfig(TrainingConfig):
-    """Settings for training a translator: duration, batches, optimizer and checkpoints."""
+class WriterTrainingConfig(TrainingConfig):
+    """Settings for training models that write a text about a source."""
 
     teacher_forcing: Annotated[TeacherForcingConfig, Role.ADJUSTABLE] = field(default_factory=TeacherForcingConfig)
     """Probability that the decoder is fed the gold word instead of its own word."""
+    attention_loss_weight: Annotated[NotNegative, Role.ADJUSTABLE] = 1.0
+    """Weight λ of the loss that attention of kind `coverage` adds (See et al. 2017); 0 for none. Other kinds add no loss."""
+    validation_pairs: Annotated[Natural, Role.ADJUSTABLE] = 500
+    """Number of dev pairs whose target each validation writes for BLEU, chrF and exact match; the loss is computed on all
+    pairs.
+    """
+
+
+class TranslationTrainingConfig(WriterTrainingConfig):
+    """Settings for training a translator: duration, batches, optimizer and checkpoints."""
+
     alignment_weight: Annotated[NotNegative, Role.ADJUSTABLE] = 0.05
     """Weight λ of the loss that pulls the attention to the links of `data.alignments` (Garg et al. 2019); no effect if
     `data.alignments` is empty.
     """
-    attention_loss_weight: Annotated[NotNegative, Role.ADJUSTABLE] = 1.0
-    """Weight λ of the loss that attention of kind `coverage` adds (See et al. 2017); 0 for none. Other kinds add no loss."""
-    validation_pairs: Annotated[Natural, Role.ADJUSTABLE] = 500
-    """Number of dev pairs that each validation translates for BLEU, chrF and exact match; the loss is computed on all pairs."""
     monitor: Literal["auto", "bleu", "chrf", "exact_match", "loss"] = "auto"
     """Score that decides which checkpoint is the best; if scores are equal, the lower loss decides. `auto` is BLEU,
     chrF if most dev targets have fewer than four words, which BLEU can't compare, or the loss if `validation_pairs` is 0.
@@ -67,27 +74,21 @@ class TranslationConfig(RunConfig):
                 "training.bpe_dropout",
                 "training.bpe_dropout splits words in other ways than the links of data.alignments count them; set only one",
             )
-        if message := describe_length_conflict(self.decoding.min_length, self.decoding.max_length):
-            yield "decoding.min_length", f"decoding: {message}"
+        yield from length_conflicts(self.decoding)
         if model.tie_embeddings == "all" and not tokenizers.joint:
             yield (
                 "model.tie_embeddings",
                 "model.tie_embeddings is 'all', which needs one vocabulary: set tokenizers.joint to true",
             )
-        if isinstance(model, TransformerConfig):
-            yield from model.width_conflicts(model.hidden_size)
-            for name, what in (("alignment_layer", "decoder_layers"), ("alignment_head", "num_heads")):
-                chosen, count = getattr(model, name), getattr(model, what)
-                if chosen >= count:
-                    yield f"model.{name}", f"model.{name} is {chosen}, expected less than model.{what} ({count}), or -1"
-        elif (model.decoder.kind, model.decoder.readout) == ("luong", "output"):
-            message = "model.decoder.readout is 'output', which a decoder of kind 'luong' computes before it attends"
-            yield (
-                "model.decoder.readout",
-                f"{message}: the attention would have no effect; expected one of: concat, attentional, deep",
-            )
+        yield from model.layer_conflicts() if isinstance(model, TransformerConfig) else model.readout_conflicts()
         for name, value in (("train", data.train), ("dev", data.dev)):
             if len(value) > 2:
                 yield f"data.{name}", f"data.{name} names {len(value)} files, expected one file of pairs or two parallel files"
         if len(data.columns) not in (0, 2):
             yield "data.columns", f"data.columns names {len(data.columns)}, expected two: the source's and the target's"
+
+
+def length_conflicts(decoding: DecodingConfig) -> Iterator[tuple[str, str]]:
+    """Yield a conflict if the maximum length of a search is too small for its minimum length."""
+    if message := describe_length_conflict(decoding.min_length, decoding.max_length):
+        yield "decoding.min_length", f"decoding: {message}"

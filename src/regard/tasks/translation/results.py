@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 
 import numpy as np
 
 from regard.decoding import Hypothesis
 from regard.plurals import counted
 from regard.records import AttentionRecord, views
-from regard.tasks.results import Prediction, record_side, shortened, table
+from regard.tasks.results import Prediction, record_side, shortened, table, target_side
 from regard.tasks.translation.data import Tokenizers
 from regard.tasks.translation.sources import Source
-from regard.text.symbols import END, UNKNOWN
+from regard.text.symbols import UNKNOWN
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -74,20 +73,9 @@ def build_record(
         text: The translation.
         reference: The target if the caller gave it, whose words are shown even if the model does not know them; else None.
     """
-    tokens = hypothesis.tokens
-    # End symbols are among the tokens, but belong to no word.
-    ended = len(hypothesis.token_log_probabilities) > len(tokens)
-    output = tokenizers.target.describe([*tokens, END] if ended else tokens)
-    target_words, target_word_of = list(output.words), list(output.word_of)
-    if reference is not None:
-        encoding = tokenizers.target.encode(reference)
-        target_words, target_word_of = list(encoding.words), [*encoding.word_of, -1]
-    # One word of the output may contain several replaced symbols.
-    for number, parts in groupby(sorted(replaced.items()), key=lambda item: output.word_of[item[0]]):
-        target_words[number] = "".join(part for _, part in parts)
     return AttentionRecord(
         **record_side("source", tokenizers.source, *source.describe(tokenizers.source), source.text),
-        **record_side("target", tokenizers.target, output.tokens, target_words, target_word_of, text),
+        **target_side(hypothesis, tokenizers.target, replaced, text, reference),
         weights=hypothesis.attention,
         score=hypothesis.score,
         log_probability=hypothesis.log_probability,

@@ -10,7 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from regard.attention.base import Attention
-from regard.config import RecurrentConfig, TokenizersConfig
+from regard.config import TokenizersConfig
+from regard.config.model import RecurrentSettings
 from regard.decoding import Hypothesis, greedy
 from regard.errors import ConfigError
 from regard.evaluation.words import quality, warn_of_zero
@@ -30,6 +31,7 @@ from regard.text.pairs.prepare import PairSchema
 from regard.text.pairs.readers import name_languages
 from regard.text.preparation import Prepared, prepare_data
 from regard.text.split import spread
+from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.training.schedule import gold_probability
 
 _SAMPLES = 3
@@ -90,6 +92,8 @@ class TranslationValidator(Validator):
     The beam size, the length reward, the precision and `replace_unknown` of the run's search are ignored.
     """
 
+    task: "TrainableTranslator"
+
     def __init__(self, task: "TrainableTranslator", machine: Machine) -> None:
         super().__init__(task, machine)
         corpus, decoding = task.data.dev, task.config.decoding
@@ -98,7 +102,7 @@ class TranslationValidator(Validator):
         groups = length_batches(corpus.source_lengths[self._chosen], prediction_tokens(machine.device, decoding.batch_tokens))
         self._translated = [self._chosen[places] for places in groups]
         self._sources, self._references = corpus.texts(self._chosen)
-        self._metrics = suitable_metrics(task.parts.target, self._references)
+        self._metrics = suitable_metrics(task.target_tokenizer, self._references)
 
     @property
     def num_batches(self) -> int:
@@ -135,7 +139,7 @@ class TranslationValidator(Validator):
 
         for indices in self._translated:
             for index, hypothesis in zip(indices, chain.from_iterable(in_parts(translate, indices)), strict=True):
-                texts[int(index)] = self.task.parts.target.decode(hypothesis.tokens)
+                texts[int(index)] = self.task.target_tokenizer.decode(hypothesis.tokens)
             after_batch()
         return [texts[int(index)] for index in self._chosen]
 
@@ -157,6 +161,11 @@ class TrainableTranslator(TrainableWords):
     )
     validator_class = TranslationValidator
 
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """Tokenizer of the targets."""
+        return self.parts.target
+
     def lengths(self, corpus: Any) -> np.ndarray:
         """Return the length of the longer side of each pair."""
         return np.maximum(corpus.source_lengths, corpus.target_lengths)
@@ -175,7 +184,7 @@ class TrainableTranslator(TrainableWords):
         probability = gold_probability(training.teacher_forcing, step, total_steps)
         return super().options(batch, step, total_steps) | {
             "use_gold": draw_gold(batch.target_in, probability, training.teacher_forcing.unit),
-            "alignment_weight": training.alignment_weight,
+            "alignment_weight": getattr(training, "alignment_weight", 0.0),
             "attention_loss_weight": training.attention_loss_weight,
             "report": self._add_attention_loss,
         }
@@ -215,22 +224,20 @@ class TrainableTranslator(TrainableWords):
         return warn_of_zero(scores["bleu"], scores["chrf"])
 
 
-class TranslationTraining(WordTraining):
-    """The `Training` of translators."""
+class WriterTraining(WordTraining):
+    """The `Training` of models that write a text about a source."""
 
-    trainable = TrainableTranslator
-
-    def check(self, config: TranslationConfig, model: object, attention: object) -> None:
+    def check(self, config: Any, model: object, attention: object) -> None:
         """Check settings and objects; see `Training.check`."""
         super().check(config, model, attention)
         training = config.training
         if attention is not None and not isinstance(attention, Attention):
-            if not isinstance(config.model, RecurrentConfig):
+            if not isinstance(config.model, RecurrentSettings):
                 raise ConfigError(
                     f"an attention was given, but a model of kind '{config.model.kind}' takes no attention object; build a "
                     "model with your own attention, and give it to fit as `model`"
                 )
-            sizes = f"query_size={config.model.decoder.hidden_size}, key_size={config.model.encoder.states_size}"
+            sizes = f"query_size={config.model.decoder.hidden_size}, key_size={config.model.states_size}"
             raise ConfigError(
                 f"attention is {attention!r:.80}, expected an object of a regard.attention.Attention class, made for the "
                 f"decoder's queries and the encoder's keys: {sizes}"
@@ -240,6 +247,12 @@ class TranslationTraining(WordTraining):
                 f"training.monitor is '{training.monitor}', but training.validation_pairs is 0, so no pair is scored; increase "
                 "training.validation_pairs, or set training.monitor to 'loss'"
             )
+
+
+class TranslationTraining(WriterTraining):
+    """The `Training` of translators."""
+
+    trainable = TrainableTranslator
 
     def read(
         self, config: TranslationConfig, learned: Tokenizers | None, *, progress: bool

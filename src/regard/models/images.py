@@ -1,0 +1,138 @@
+"""Layers that read images, and captioners: the models of translators with such layers in place of the source's embedding.
+
+A source is the cells of an image in reading order, (B,S,P): P values from 0 to 255 for each cell, as `Grid.split` cuts them.
+"""
+
+from abc import ABC, abstractmethod
+from itertools import pairwise
+
+import torch
+from jaxtyping import Bool, Float, Integer
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention.base import Attention
+from regard.config import ConvolutionalConfig, ImageConfig, RecurrentCaptionerConfig, TransformerCaptionerConfig
+from regard.layers.recurrent import State
+from regard.models.recurrent.build import build_around
+from regard.models.recurrent.translator import RecurrentTranslator
+from regard.models.transformer.build import build_transformer
+from regard.models.transformer.translator import TransformerTranslator
+from regard.text.captions.images import Grid
+
+_POSITIONS_STD = 0.1
+_NARROWEST = 16
+
+
+class ImageEmbedding(nn.Module, ABC):
+    """Base of layers that turn cells into vectors: x_s = norm(f(image)_s) + r_row(s) + c_column(s), with learned r and c.
+
+    Args:
+        grid: The grid of the cells.
+        size: D, width of the vectors.
+        dropout: Dropout on the vectors.
+        scale: Initial scale of the vectors.
+    """
+
+    def __init__(self, grid: Grid, size: int, *, dropout: float = 0.0, scale: float = 1.0) -> None:
+        super().__init__()
+        self.grid = grid
+        # The cells of an image are normalised together. If each were normalised alone, empty ones would be as large as others.
+        self.norm = nn.GroupNorm(1, size)
+        nn.init.constant_(self.norm.weight, scale)
+        self.rows = nn.Parameter(torch.randn(grid.rows, 1, size) * (_POSITIONS_STD * scale))
+        self.columns = nn.Parameter(torch.randn(grid.columns, size) * (_POSITIONS_STD * scale))
+        self.dropout = nn.Dropout(dropout)
+
+    @abstractmethod
+    def features(self, cells: Float[Tensor, "B S P"]) -> Float[Tensor, "B D S"]:
+        """Return the features of cells, whose values are from 0 to 1."""
+
+    def forward(self, cells: Integer[Tensor, "B S P"]) -> Float[Tensor, "B S D"]:
+        """Return the vectors of the cells of B images."""
+        found = self.norm(self.features(cells.to(self.rows.dtype) / 255)).transpose(1, 2)
+        return self.dropout(found + (self.rows + self.columns).flatten(0, 1))
+
+
+class PatchEmbedding(ImageEmbedding):
+    """f(image)_s = W p_s + b, with the pixels p_s of the cell (Dosovitskiy et al. 2021, eq. 1)."""
+
+    def __init__(self, grid: Grid, size: int, **options: float) -> None:
+        super().__init__(grid, size, **options)
+        self.projection = nn.Linear(grid.cell_size, size)
+
+    def features(self, cells: Float[Tensor, "B S P"]) -> Float[Tensor, "B D S"]:
+        return self.projection(cells).transpose(1, 2)
+
+
+class ConvolutionalEmbedding(ImageEmbedding):
+    """f is a stack of convolutions with ReLU, of which all but the last halve the image, until a cell is one pixel.
+
+    A vector depends on the cell and its neighbourhood, of about four cells in each direction, and on nothing farther away. So
+    attention to a cell means attention to this part of the image.
+    """
+
+    def __init__(self, grid: Grid, size: int, **options: float) -> None:
+        super().__init__(grid, size, **options)
+        halvings = grid.cell.bit_length() - 1
+        widths = [max(_NARROWEST, size >> (halvings - step)) for step in range(1, halvings + 1)]
+        pairs = pairwise([grid.channels, *widths])
+        # The first kernel is even, so that each of its outputs is centred on two pixels, as a cell is on its pixels.
+        self.halving = nn.ModuleList(
+            nn.Conv2d(narrow, wide, 3 if step else 4, stride=2, padding=1) for step, (narrow, wide) in enumerate(pairs)
+        )
+        self.last = nn.Conv2d(widths[-1], size, 3, padding=1)
+        for layer in (*self.halving, self.last):  # PyTorch's default would make the features smaller with each layer
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
+
+    def features(self, cells: Float[Tensor, "B S P"]) -> Float[Tensor, "B D S"]:
+        grid = self.grid
+        parts = cells.unflatten(2, (grid.cell, grid.cell, grid.channels)).unflatten(1, (grid.rows, grid.columns))
+        image = parts.permute(0, 5, 1, 3, 2, 4).flatten(4).flatten(2, 3)  # (B,C,H,W)
+        for layer in self.halving:
+            image = functional.relu(layer(image))
+        return functional.relu(self.last(image)).flatten(2)
+
+
+class CellEncoder(nn.Module):
+    """An encoder that returns the vectors of the cells as they are, and their mean as the last state."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, cells: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> tuple[Float[Tensor, "B S D"], list[State]]:
+        return cells, [(cells.mean(dim=1), None)]
+
+
+def build_image_embedding(config: ImageConfig, grid: Grid, size: int, *, scale: float = 1.0) -> ImageEmbedding:
+    """Build the configured layers that read images."""
+    kind = ConvolutionalEmbedding if isinstance(config, ConvolutionalConfig) else PatchEmbedding
+    return kind(grid, size, dropout=config.dropout, scale=scale)
+
+
+def build_recurrent_captioner(
+    config: RecurrentCaptionerConfig, grid: Grid, *, target_size: int, attention: Attention | None
+) -> RecurrentTranslator:
+    """Build a captioner with a recurrent decoder; see `regard.models.build.build_captioner`."""
+    size = config.image_size
+    model = build_around(
+        CellEncoder(size),
+        lambda: build_image_embedding(config.image, grid, size),
+        config,
+        target_size=target_size,
+        attention=attention,
+    )
+    model.source_axes = "B S P"
+    return model
+
+
+def build_transformer_captioner(config: TransformerCaptionerConfig, grid: Grid, *, target_size: int) -> TransformerTranslator:
+    """Build a captioner with a Transformer; see `regard.models.build.build_captioner`."""
+    model, size = build_transformer(config, source_size=1, target_size=target_size), config.hidden_size
+    # The Transformer multiplies embeddings by √D.
+    model.add_module("source_embedding", build_image_embedding(config.image, grid, size, scale=size**-0.5))
+    model.add_module("source_positions", nn.Identity())
+    model.source_axes = "B S P"
+    return model

@@ -1,0 +1,52 @@
+"""Settings of a run that trains a captioner."""
+
+from collections.abc import Iterator
+from dataclasses import field
+from typing import Annotated, Literal
+
+from regard.config.captioner import CaptionerConfig, RecurrentCaptionerConfig
+from regard.config.data import CaptionDataConfig, TokenizerConfig, WordsConfig
+from regard.config.fields import Role
+from regard.config.model import TransformerConfig
+from regard.config.run import RunConfig
+from regard.config.training import DecodingConfig, DistillationConfig
+from regard.tasks.translation.config import WriterTrainingConfig, length_conflicts
+
+
+class CaptioningTrainingConfig(WriterTrainingConfig):
+    """Settings for training a captioner: duration, batches, optimizer and checkpoints."""
+
+    monitor: Literal["exact_match", "bleu", "chrf", "loss"] = "loss"
+    """Score that decides which checkpoint is the best; if scores are equal, the lower loss decides."""
+
+
+class CaptioningConfig(RunConfig):
+    """Settings of a run that trains a captioner: data, tokenizer, model, training, decoding."""
+
+    task: Literal["captioning"] = "captioning"
+    data: CaptionDataConfig = field(default_factory=CaptionDataConfig)
+    """Training data."""
+    tokenizer: Annotated[TokenizerConfig, Role.VOCABULARY] = field(default_factory=WordsConfig)
+    """Tokenizer of the texts."""
+    model: CaptionerConfig = field(default_factory=RecurrentCaptionerConfig)
+    """Architecture of the model."""
+    training: CaptioningTrainingConfig = field(default_factory=CaptioningTrainingConfig)
+    """Settings of the training."""
+    distillation: DistillationConfig = field(default_factory=DistillationConfig)
+    """Trained models to learn from, in addition to the gold words."""
+    decoding: Annotated[DecodingConfig, Role.ADJUSTABLE] = field(default_factory=lambda: DecodingConfig(max_length=100))
+    """Settings of the search for texts."""
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield the conflicts between settings of the run; see `RunConfig.conflicts`."""
+        yield from super().conflicts()
+        yield from length_conflicts(self.decoding)
+        if isinstance(self.model, TransformerConfig):
+            yield from self.model.layer_conflicts()
+            if self.model.tie_embeddings == "all":
+                yield (
+                    "model.tie_embeddings",
+                    "model.tie_embeddings is 'all', but an image has no embedding; expected none or target",
+                )
+        else:
+            yield from self.model.readout_conflicts()

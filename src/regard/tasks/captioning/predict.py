@@ -1,0 +1,232 @@
+"""A trained captioner, which writes texts about images."""
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.config import DecodingConfig
+from regard.config.settings import override
+from regard.decoding import Hypothesis, beam_search
+from regard.errors import RequestError
+from regard.evaluation.words import CaptionEvaluation, evaluate_translations
+from regard.machine import prediction_tokens
+from regard.models.seq2seq import Seq2Seq
+from regard.reweight import Reweight, ReweightBySite
+from regard.task import Bundle
+from regard.tasks.captioning.config import CaptioningConfig
+from regard.tasks.captioning.results import Caption, build_record
+from regard.tasks.predictor import Predictor
+from regard.tasks.requests import (
+    check_same_length,
+    check_texts,
+    force_rows,
+    padded_batches,
+    reweight_by_site,
+    with_settings,
+)
+from regard.tasks.translation.metrics import suitable_metrics
+from regard.tasks.translation.precision import SearchModel
+from regard.text.captions.images import Pixels, Region, is_address, read_address
+from regard.text.captions.prepare import grid_of
+from regard.text.symbols import END, START
+from regard.text.tokenizers.tokenizer import Tokenizer
+
+_UNUSED = ("batch_tokens", "replace_unknown")
+
+
+class Captioner(Predictor):
+    """A trained model that writes texts about images.
+
+    An image is the path of a file, the content of a file as bytes, a data address (`data:image/png;base64,…`), an image of
+    Pillow, or an array of pixels. It is scaled to fit the canvas of the model, with black borders.
+
+    Args:
+        bundle: The model and its tokenizer. The model is put into evaluation mode and stays on its device.
+    """
+
+    usage = 'captioner.caption(["image.png"]) writes a text about an image'
+    config: CaptioningConfig
+    model: Seq2Seq
+
+    def __init__(self, bundle: Bundle) -> None:
+        super().__init__(bundle)
+        self._search_model, self.grid = SearchModel(self.model), grid_of(bundle.config.data)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the texts."""
+        return self.bundle.parts
+
+    @property
+    def main_sites(self) -> Sequence[str]:
+        """The attention to the image."""
+        return ["cross"]
+
+    def unknown_words(self, texts: Sequence[str]) -> list[str]:
+        """Return nothing, because inputs are images."""
+        return []
+
+    @with_settings(DecodingConfig, without=_UNUSED)
+    def caption(
+        self,
+        images: Sequence[Any],
+        *,
+        n_best: int = 1,
+        reweight: Reweight | ReweightBySite | None = None,
+        record: Collection[str] | None = None,
+        progress: bool = False,
+        **settings: Any,
+    ) -> list[Caption]:
+        """Write a text about each image.
+
+        Args:
+            images: The images.
+            n_best: Number of texts about each image, at most the beam size. The others are `alternatives` of the best.
+            reweight: Function that computes new weights for the attention to the image in every layer, or functions by site;
+                see `regard.reweight`.
+            record: Attention sites to record, `cross` by default; an empty tuple for none.
+            progress: Whether to show a bar on standard error.
+            settings: Settings of the search: the fields of `regard.config.DecodingConfig`, such as `beam_size`. Those that are
+                left out or None have the values of the model's configuration (`decoding`).
+
+        Raises:
+            DataError: If an image cannot be read.
+            RequestError: If an argument is out of range, or the model's scores are not finite.
+        """
+        decoding, sites = override(self.config.decoding, settings, "caption"), self.check_sites(record)
+        rows, names = [cells for cells, _ in self._read("caption", images)], [_name(image) for image in images]
+        options: dict[str, Any] = {"n_best": n_best, "record": sites, "reweight": reweight_by_site(reweight, "cross")}
+        found: dict[int, list[Caption]] = {}
+        tokens = max(1, prediction_tokens(self.device, decoding.batch_tokens) // decoding.beam_size)
+        padded = padded_batches("writing", rows, self.device, tokens=tokens, shown=progress)
+        with padded as batches, self._search_model.running(decoding.precision, self.device, len(rows)) as model:
+            for numbers, cells, mask in batches:
+                for number, hypotheses in zip(numbers, beam_search(model, cells, mask, decoding, **options), strict=True):
+                    found[number] = [self._caption(one, rows[number], names[number]) for one in hypotheses]
+        for best, *others in found.values():
+            best.alternatives.extend(others)
+        return [found[number][0] for number in range(len(rows))]
+
+    def force(
+        self,
+        images: Sequence[Any],
+        texts: Sequence[str],
+        *,
+        reweight: Reweight | ReweightBySite | None = None,
+        record: Collection[str] | None = None,
+        progress: bool = False,
+    ) -> list[Caption]:
+        """Score given texts about images, and record the attention of the model.
+
+        Args:
+            images: The images.
+            texts: The text about each image.
+            reweight: As for `caption`.
+            record: Attention sites to record, `cross` by default; an empty tuple for none.
+            progress: Whether to show a bar on standard error.
+
+        Raises:
+            DataError: If an image cannot be read.
+            RequestError: If the numbers of images and texts differ, the model lacks a site, or a probability is NaN.
+        """
+        check_same_length("force", images=images, texts=texts)
+        rows, decoding = [cells for cells, _ in self._read("force", images)], self.config.decoding
+        ids, offsets = self.tokenizer.encode_batch(check_texts("force", texts))
+        found = force_rows(
+            self.model,
+            rows,
+            [np.concatenate([[START], ids[start:stop], [END]]) for start, stop in pairwise(offsets)],
+            batch_tokens=decoding.batch_tokens,
+            progress=progress,
+            length_penalty=decoding.length_penalty,
+            length_reward=decoding.length_reward,
+            record=self.check_sites(record),
+            reweight=reweight_by_site(reweight, "cross"),
+        )
+        each = zip(found, rows, images, texts, strict=True)
+        return [self._caption(one, cells, _name(image), text) for one, cells, image, text in each]
+
+    @with_settings(DecodingConfig, without=_UNUSED)
+    def evaluate(
+        self,
+        images: Sequence[Any],
+        texts: Sequence[str],
+        *,
+        regions: Sequence[Sequence[Region]] = (),
+        progress: bool = False,
+        **settings: Any,
+    ) -> CaptionEvaluation:
+        """Score the captioner: the loss of given texts, the quality of its own texts, and, with regions, its attention.
+
+        Args:
+            images: The images.
+            texts: One reference for each image.
+            regions: For each image, the part of it that each word of the reference is about: left, top, right and bottom edge
+                in pixels; empty to leave the attention out. The share of a word's weight on the cells that its region
+                touches is averaged over words. The model is fed the reference.
+            progress: Whether to show bars on standard error.
+            settings: Settings of the search, as for `caption`.
+
+        Raises:
+            DataError: If an image cannot be read.
+            RequestError: If there are no images, or numbers of images, texts, words or regions differ.
+        """
+        check_same_length("evaluate", images=images, texts=texts)
+        forced = self.force(images, texts, record=("cross",) if regions else (), progress=progress)
+        found = self.caption(images, record=(), progress=progress, **settings)
+        scores = evaluate_translations(
+            [one.text for one in found],
+            texts,
+            log_probability=math.fsum(one.log_probability for one in forced),
+            num_tokens=sum(len(one.token_log_probabilities) for one in forced),
+            metrics=suitable_metrics(self.tokenizer, texts),
+            decoding=override(self.config.decoding, settings, "evaluate"),
+        )
+        shares = self._weight_on(regions, forced, images) if regions else np.zeros(0)
+        return CaptionEvaluation(**vars(scores), weight_on_regions=float(shares.mean()) if regions else None, words=len(shares))
+
+    def _weight_on(self, regions: Sequence[Sequence[Region]], forced: Sequence[Caption], images: Sequence[Any]) -> np.ndarray:
+        """Return the share of each word's weight on the cells of its region."""
+        check_same_length("evaluate", images=images, regions=regions)
+        shares = []
+        for number, (own, one, image) in enumerate(zip(regions, forced, images, strict=True), 1):
+            assert one.attention is not None
+            weights = one.attention.in_units("words").matrix("cross")
+            if len(weights) != len(own):
+                raise RequestError(f"evaluate: image {number} has {len(own)} regions, but its text has {len(weights)} words")
+            _, size = self.grid.read(_source(image))
+            shares.append((weights * self.grid.cells_in(own, size)).sum(1))
+        return np.concatenate(shares)
+
+    def _read(self, caller: str, images: Sequence[Any]) -> list[tuple[Pixels, tuple[int, int]]]:
+        """Return the cells and the size of each image."""
+        if isinstance(images, str | bytes | Path) or not isinstance(images, Iterable):
+            raise RequestError(f"{caller}: got one image, expected a list of images: write [image]")
+        return [self.grid.read(_source(image), _name(image) or f"image {number}") for number, image in enumerate(images, 1)]
+
+    def _caption(self, hypothesis: Hypothesis, cells: Pixels, image: str, reference: str | None = None) -> Caption:
+        text = self.tokenizer.decode(hypothesis.tokens) if reference is None else reference
+        build = partial(build_record, hypothesis, cells, self.grid, self.tokenizer, image, text, reference)
+        return Caption(
+            image=image,
+            text=text,
+            score=hypothesis.score,
+            log_probability=hypothesis.log_probability,
+            finished=hypothesis.finished,
+            token_log_probabilities=hypothesis.token_log_probabilities,
+            _build=build if hypothesis.attention else None,
+        )
+
+
+def _source(image: Any) -> Any:
+    return read_address(image) if isinstance(image, str) and is_address(image) else image
+
+
+def _name(image: Any) -> str:
+    """Return the path of an image; empty for an image without a file."""
+    return str(image) if isinstance(image, str | Path) and not is_address(str(image)) else ""

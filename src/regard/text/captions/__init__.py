@@ -1,0 +1,1 @@
+"""Images with texts: the training data of a captioner."""
