@@ -35,8 +35,11 @@ MAX_CELLS = 1_500_000
 """Maximum number of cells of all matrices of a page, about 5 MB. Beyond it, first heads and then sites are left out."""
 # Maximum number of characters of a heading.
 _LONGEST_HEADING = 240
-# Style of a page in a frame, where the height of a table must not depend on that of the frame, which depends on the table.
-_FRAME_STYLE = ".scroll{max-height:640px}thead th:not(.corner){padding-left:.2rem;padding-right:.2rem}"
+# Style of a page in a frame, where heights must not depend on that of the frame, which depends on those of tables and images.
+_FRAME_STYLE = (
+    ".scroll{max-height:640px}thead th:not(.corner){padding-left:.2rem;padding-right:.2rem}"
+    ".image .under{width:min(100%,420px * var(--aspect,1))}.stage{position:static}"
+)
 
 
 def render(
