@@ -301,6 +301,34 @@ def test_an_image_lights_up_and_its_patches_name_the_words(tmp_path):
     ]
 
 
+def test_a_patch_of_a_vision_model_shows_where_it_looks(tmp_path):
+    script = """
+    const got = [];
+    const readout = () => got.push(document.querySelector(".readout").textContent);
+    readout();
+    const under = document.querySelector(".under");
+    const box = under.getBoundingClientRect();
+    const place = { clientX: box.left + 0.9 * box.width, clientY: box.top + box.height / 2 };
+    under.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, ...place }));
+    readout();
+    got.push(document.querySelector(".cursor").hidden);
+    under.dispatchEvent(new PointerEvent("pointerleave"));
+    readout();
+    const output = document.createElement("output");
+    output.id = "results";
+    output.textContent = got.join("|");
+    document.body.append(output);
+    """
+    weights = np.array([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.3, 0.6, 0.1]])
+    text = page.render(record({"encoder.0": weights}, ["[CLS]", patches(1, 2)], []))
+    assert results(dump(tmp_path, text, script)) == [
+        "The weights of [CLS]. Point at a part of the picture.",
+        "row 1, column 2 ← row 1, column 1 0.60 · [CLS] 0.30 · row 1, column 2 0.10",
+        "false",
+        "[CLS] ← row 1, column 1 0.80 · [CLS] 0.20",
+    ]
+
+
 def test_the_attention_between_two_texts_is_shown_alone(tmp_path):
     script = """
     const texts = document.querySelector("select.texts");

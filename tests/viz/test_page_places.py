@@ -106,10 +106,16 @@ def test_the_class_token_and_all_heads_of_a_vision_model():
     data = data_of(page.render(regard.record(weights, ["[CLS]", regard.patches(2, 3)], []).rollout()))
     assert len(data["views"]) == 7
     for view in data["views"]:
-        assert data["words"]["words"][view["rows"]] == ["[CLS]"]
-        assert len(view["cells"]) == 7
-    assert {view["rows"] for view in data["views"]} == {"source"}
-    assert {view["columns"] for view in data["views"]} == {"source 2"}
+        words = data["words"]["words"][view["rows"]]
+        # Heads have the row of the class token, and means have those of the patches too, which the script shows.
+        assert words == (["[CLS]", *regard.patches(2, 3).places()] if view["head"] is None else ["[CLS]"])
+        assert len(view["cells"]) == 7 * len(words)
+        assert data["words"]["words"][view["columns"]][0] == "[CLS]"
+
+
+def test_a_layer_of_many_patches_has_no_rows_of_patches():
+    data = data_of(page.render(regard.record({"encoder.0": np.eye(401)}, ["[CLS]", regard.patches(20, 20)], [])))
+    assert len(data["views"][0]["cells"]) == 401
 
 
 def test_a_sound_has_times_and_no_silence():

@@ -67,6 +67,11 @@ for (const article of document.querySelectorAll(".matrix")) {
 
   // A patch or a frame that is pointed at shades the words; when the pointer leaves, the words are as before.
   const stage = makeStage(article, data, (side, index) => {
+    const own = side === "column" ? stage.rowOf(index) : undefined;
+    if (own !== undefined) {
+      showWord("row", own);
+      return stage.mark(index);
+    }
     if (side !== "none") return showWord(side, index);
     clear();
     stage.mark(-1);
@@ -270,7 +275,8 @@ for (const article of document.querySelectorAll(".matrix")) {
   };
   const hint = () => {
     if (!stage) return "Hover or focus a word or a cell.";
-    if (words("row").length < 2) return `The weights of ${words("row")[0]}. Point at a part of the picture.`;
+    if (!listed.row.length) return "The mean of all patches. Point at one to see where it looks.";
+    if (listed.row.length === 1) return `The weights of ${words("row")[listed.row[0]]}. Point at a part of the picture.`;
     return `${stage.isBare() ? "The mean of all words. " : ""}Point at a word or at a part of the picture.`;
   };
   const chooseSite = (wanted) => {

@@ -29,13 +29,22 @@ const makeStage = (article, data, select) => {
   let row = null;
   let colours = {};
   let marked = -1;
+  let before; // the row that was shown before the pointer came to a figure
+  let numWords = 0; // rows that are neither patches nor frames
 
   const isOver = (span) => over.value !== "beside" && figures[span.figure].querySelector("img") !== null;
   // With several words, none of which is chosen, an image is shown as it is.
-  const isAtRest = () => row === null && numRows() > 1;
+  const isAtRest = () => row === null && numWords > 1;
   const width = (span) => data.figures[span.figure].columns ?? span.end - span.start;
   const numColumns = () => data.words[view.units][view.columns].length;
   const numRows = () => data.words[view.units][view.rows].length;
+  const rowSpans = () => data.spans[view.units][view.rows].filter((span) => span.figure !== null);
+  // Return the row of the patch of a column, if patches attend to patches in this view.
+  const rowOf = (column) => {
+    const span = find(column);
+    const own = rowSpans().find((each) => each.figure === span?.figure);
+    return own && own.start + column - span.start;
+  };
   const find = (column) => spans.find((span) => span.start <= column && column < span.end);
 
   // Return the cells of a row, or of the mean of all rows if `of` is null.
@@ -132,6 +141,11 @@ const makeStage = (article, data, select) => {
   const draw = (shown) => {
     [view, row, marked] = [shown, null, -1];
     spans = data.spans[view.units][view.columns].filter((span) => span.figure !== null);
+    const words = [...data.words[view.units][view.rows].keys()].filter(
+      (index) => !rowSpans().some((span) => span.start <= index && index < span.end),
+    );
+    numWords = words.length;
+    if (numWords === 1) [row] = words; // it needs no choice
     thumbs = [];
     colours = shadeColours(article, data.levels);
     article.querySelector(".looks").classList.toggle("empty", !spans.length);
@@ -192,11 +206,15 @@ const makeStage = (article, data, select) => {
     for (const kind of ["pointermove", "pointerdown"])
       under.addEventListener(kind, (event) => {
         const column = columnAt(figure, event);
+        if (before === undefined) before = row;
         if (column !== marked) select("column", column);
       });
     under.addEventListener("pointerleave", (event) => {
       if (event.pointerType === "touch") return; // a finger leaves when it is lifted
-      row === null ? select("none") : select("row", row);
+      const shown = before === undefined ? row : before;
+      before = undefined;
+      if (shown === null) heat(null);
+      shown === null ? select("none") : select("row", shown);
     });
     const strongest = (span) => {
       const cells = cellsOf(row, span).map(Math.abs);
@@ -226,5 +244,5 @@ const makeStage = (article, data, select) => {
     for (const span of spans) if (data.figures[span.figure].kind === "sound") paintWave(span);
     paintAll();
   });
-  return { draw, heat, mark, thumb, paintAll, covers: (column) => find(column) !== undefined, isBare: () => !hasPictures };
+  return { draw, heat, mark, thumb, paintAll, rowOf, covers: (column) => find(column) !== undefined, isBare: () => !hasPictures };
 };

@@ -21,6 +21,8 @@ from regard.viz.summary import further_labels, headline
 LEVELS = 20
 """Number of shades of weights above zero."""
 MOST_LABELS = 20
+# Maximum number of cells of the mean of a layer in which patches attend to patches; larger ones have no rows of patches.
+_MOST_AMONG = 40_000
 # Quality of photographs on a page, from 0 to 100.
 _QUALITY = 88
 # Names of the axes. A second list of words of one side has a number, such as `source 2`.
@@ -146,6 +148,9 @@ def _view(record: AttentionRecord, site: str, head: int | None, options: Options
     if not places.kind(record, site):
         return record.view(site, head, special=options.special)
     view = places.looked(record, site, head, special=options.special, earlier=True)
+    if head is None and sides(site) == ("source", "source") and len(view.columns) ** 2 <= _MOST_AMONG:
+        # The rows of patches are for the script: a patch that is pointed at shows where it looks itself.
+        return record.view(site, special=view.with_special)
     return places.without_silence(view)[0] if places.kind(record, site) == "sound" else view
 
 
@@ -246,17 +251,18 @@ def _fitting(
     pairs = [(site, head) for site in sites for head in _heads(record, site)]
     fitting: list[tuple[str, int | None]] = []
     left_out = 0
-    cells: dict[str, int] = {}
+    cells: dict[tuple[str, bool], int] = {}
     for site, head in sorted(pairs, key=lambda pair: pair[1] is not None):
-        if site not in cells:
+        kind = (site, head is None)
+        if kind not in cells:
             rows, columns = record.words(site)
             is_placed = bool(places.kind(record, site))
-            cells[site] = _view(record, site, None, options).matrix.size if is_placed else len(rows) * len(columns)
-        if fitting and cells[site] > budget:
+            cells[kind] = _view(record, site, head, options).matrix.size if is_placed else len(rows) * len(columns)
+        if fitting and cells[kind] > budget:
             left_out += 1
         else:
             fitting.append((site, head))
-            budget -= cells[site]
+            budget -= cells[kind]
     return [pair for pair in pairs if pair in fitting], left_out, budget
 
 
