@@ -61,7 +61,7 @@ def test_weights_are_those_of_eager_attention_and_results_do_not_change(families
         assert len(expected[field]) == 2
         for layer, weights in enumerate(expected[field]):
             np.testing.assert_allclose(made.weights[f"{site}.{layer}"], weights[0], rtol=0, atol=1e-5)
-    assert {site.partition(".")[0] for site in made.sites} == {*family.sites, *(["cross"] if name == "SigLIP, image" else [])}
+    assert {site.partition(".")[0] for site in made.sites} == {*family.sites, *(["pool"] if name == "SigLIP, image" else [])}
     assert regard.AttentionRecord.from_json(made.to_json()) == made
 
 
@@ -100,8 +100,10 @@ def test_the_picture_is_what_the_model_saw(families, record):
 def test_a_head_that_pools_patches(record):
     made = record("SigLIP, image")
     assert made.target_words == ("pooled",)
-    assert made.weights["cross.0"].shape == (4, 1, 16)
-    np.testing.assert_allclose(made.matrix("cross.0").sum(), 1, rtol=1e-5)
+    assert made.weights["pool"].shape == (4, 1, 16)
+    np.testing.assert_allclose(made.matrix().sum(), 1, rtol=1e-5)
+    shown = " ".join(text.get_text() for text in made.plot().texts).replace("\n", " ")
+    assert "which patches the model attended to when it pooled them" in shown
 
 
 def test_images_in_a_prompt(record):
@@ -113,6 +115,33 @@ def test_images_in_a_prompt(record):
     longer = record("Qwen2-VL", generation=generation)
     assert [each[3:] for each in places(longer.target_segments)] == [(2, 3), (4, 2)]
     assert len(longer.target_tokens) == len(record("Qwen2-VL").target_tokens) + 3
+
+
+def test_chat_messages_with_an_image(families):
+    family = families.llava()
+    family.processor.chat_template = (
+        "{% for message in messages %}{% for part in message['content'] %}"
+        "{{ '<image> ' if part['type'] == 'image' else part['text'] + ' ' }}{% endfor %}{% endfor %}"
+    )
+    messages = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "what is this"}]}]
+    made = regard.from_huggingface(family.model("sdpa"), family.processor, messages, image=IMAGE)
+    assert places(made.target_segments) == [("image", 0, 16, 4, 4)]
+    assert made.target_words[16:] == ("what", "is", "this")
+
+
+def test_frames_of_an_encoder_of_sounds(families):
+    library = families.transformers
+    config = library.Wav2Vec2Config(
+        vocab_size=13, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=9, conv_dim=[8] * 3,
+        conv_kernel=[10, 3, 3], conv_stride=[20, 4, 4], num_conv_pos_embeddings=4, num_conv_pos_embedding_groups=2,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model, reader = library.Wav2Vec2Model(config).eval(), library.Wav2Vec2FeatureExtractor()
+    made = regard.from_huggingface(model, reader, audio=np.sin(np.arange(8000.0)), sampling_rate=16_000)
+    [sound] = made.source_segments
+    assert made.sites == ("encoder.0", "encoder.1")
+    assert (sound.start, sound.end) == (0, len(made.source_tokens))
+    np.testing.assert_allclose(sound.seconds * sound.end, 0.5)
 
 
 def test_some_rows_of_a_prompt(record):
@@ -129,6 +158,7 @@ def test_queries_of_a_detector(record):
     assert places(made.source_segments) == [("image", 0, 6, 2, 3)]
     assert len(made.target_words) == 5
     assert all(word.startswith(("query", "LABEL")) for word in made.target_words)
+    assert made.target_is_read  # column t of a `decoder` site is query t, not the one before
 
 
 def test_words_with_times(families):

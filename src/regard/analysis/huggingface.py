@@ -73,7 +73,7 @@ def record_of_model(
     `Captured.to_record`:
 
     - An encoder of texts or images, such as BERT, ViT, or one of the two encoders of CLIP: `encoder.i`. A head that pools the
-      patches by attention, as in SigLIP, is `cross.0` from the target word `pooled`.
+      patches by attention, as in SigLIP, is `pool`, from the target word `pooled`.
     - A decoder, such as GPT-2 or Llama: `decoder.i`. A prompt may contain images, as for LLaVA and Qwen-VL; their patches are
       among its tokens, and the attention inside the image encoder is left out.
     - An encoder–decoder: `encoder.i`, `decoder.i` and `cross.i`. If no `target` is given, it first writes its target with
@@ -134,7 +134,7 @@ def record_of_model(
         reader.tokens,
         reader.target_tokens,
         families=reader.families,
-        target_is_read=False,
+        target_is_read=reader.written is None,
         subwords=reader.scheme if subwords == "auto" else subwords,
         units=units,
         special=reader.special if special is None else special,
@@ -144,6 +144,8 @@ def record_of_model(
         target_segments=reader.target_segments,
         note=note,
     )
+    if reader.is_pooled:
+        record = replace(record, weights={"pool" if site == "cross.0" else site: each for site, each in record.weights.items()})
     return _with_words(record, inputs, units) if inputs.words and units != "tokens" and subwords != "none" else record
 
 

@@ -101,6 +101,11 @@ class Reader:
                 self._find_times(caught)
 
     @property
+    def is_pooled(self) -> bool:
+        """Whether the target is a head that pools the source by attention."""
+        return self.target_tokens == [_POOLED] and self.written is None
+
+    @property
     def text(self) -> str:
         """The text that was read; for an image or a sound, its kind."""
         ids = self.tensors.get("input_ids")

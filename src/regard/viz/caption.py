@@ -14,11 +14,12 @@ from regard.viz.numbers import fixed, percent
 
 NAMES = {"source": "source", "target": "output"}
 """Names of the sides of a record."""
-Kind = Literal["label", "encoder", "decoder", "language", "cross"]
+Kind = Literal["label", "pool", "encoder", "decoder", "language", "cross"]
 
 # Descriptions of pictures; `row` and `columns` are replaced by the units of rows and columns, such as `word` and `words`.
 _SHOWS: dict[Kind, str] = {
     "label": "which {columns} the model attended to when it chose the label",
+    "pool": "which {columns} the model attended to when it pooled them",
     "encoder": "which {columns} the encoder attended to when it encoded that {row}",
     "decoder": "which earlier output {columns} the decoder attended to when it wrote that {row}",
     "language": "which {columns} up to that {row} the model attended to when it predicted the next one",
@@ -41,7 +42,7 @@ def kind_of(record: AttentionRecord, site: str) -> Kind:
         return "encoder"
     if sides(site) == ("target", "target"):
         return "language" if record.target_is_read and not record.source_tokens else "decoder"
-    return "label" if record.is_classification else "cross"
+    return "label" if record.is_classification else "pool" if site == "pool" else "cross"
 
 
 def write(
