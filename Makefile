@@ -80,6 +80,7 @@ bench: $(DEVELOP)
 	$(BIN)/python -m benchmarks
 
 docs: $(DOCUMENT)
+	@echo "$(if $(FAST),building without running the lessons,building and running the lessons: ten minutes or less on two idle cores (make docs FAST=1 does not run them))"
 	PYTHONPATH=. $(BIN)/python -m sphinx -b html -W --keep-going -q $(if $(FAST),-D nb_execution_mode=off) $(COMPLETE) docs docs/_build/html
 	@echo "$(if $(FAST),the lessons were not run and have no outputs; )open docs/_build/html/index.html"
 
