@@ -289,13 +289,13 @@ def test_an_image_lights_up_and_its_patches_name_the_words(tmp_path):
         "2,2",
         "2",
         "1",
-        "cat ← &lt;s&gt; 0.60 · row 2, column 2 0.40",
+        "cat ← &lt;s&gt; 0.600 · row 2, column 2 0.400",
         "0,0,0,198",
-        "row 2, column 2 → cat 0.40 · a 0.10",
+        "row 2, column 2 → cat 0.400 · a 0.100",
         "word a2,word a8",
         "false",
-        "row 1, column 2 → a 0.10",
-        "cat ← &lt;s&gt; 0.60 · row 2, column 2 0.40",
+        "row 1, column 2 → a 0.100",
+        "cat ← &lt;s&gt; 0.600 · row 2, column 2 0.400",
         "255,255,255,255",
         "true",
     ]
@@ -323,9 +323,9 @@ def test_a_patch_of_a_vision_model_shows_where_it_looks(tmp_path):
     text = page.render(record({"encoder.0": weights}, ["[CLS]", patches(1, 2)], []))
     assert results(dump(tmp_path, text, script)) == [
         "The weights of [CLS]. Point at a part of the picture.",
-        "row 1, column 2 ← row 1, column 1 0.60 · [CLS] 0.30 · row 1, column 2 0.10",
+        "row 1, column 2 ← row 1, column 1 0.600 · [CLS] 0.300 · row 1, column 2 0.100",
         "false",
-        "[CLS] ← row 1, column 1 0.80 · [CLS] 0.20",
+        "[CLS] ← row 1, column 1 0.800 · [CLS] 0.200",
     ]
 
 

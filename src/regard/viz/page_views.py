@@ -87,7 +87,8 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
     weights_of_all = [view.matrix for *_, view in shown]
     on_places = [view.matrix[:, _placed(view.column_spans)] for *_, view in shown]
     scale, digits = colour.full_scale(*weights_of_all), decimals(greatest(*weights_of_all))
-    precision = max(digits, decimals(greatest(*on_places)))
+    # A digit more, because most patches have a small part of the largest weight.
+    precision = max(digits, decimals(greatest(*on_places)) + 1) if any(matrix.size for matrix in on_places) else digits
     spans = list({span.segment: span for *_, view in shown for span in places.places(view)}.values())
     figures = [span.segment for span in spans]
     axes, views = _named_views(shown, choices, figures, precision, options)
