@@ -134,7 +134,14 @@ def test_the_reference_describes_every_field_and_names_its_own_address(service):
 
 def test_openapi_describes_the_limits(service):
     schema = service.client.get("/openapi.json").json()
-    assert set(schema["paths"]) == {"/v1/translate", "/v1/classify", "/v1/generate", "/v1/attention", "/v1/models"}
+    assert set(schema["paths"]) == {
+        "/v1/translate",
+        "/v1/classify",
+        "/v1/generate",
+        "/v1/caption",
+        "/v1/attention",
+        "/v1/models",
+    }
     body = schema["components"]["schemas"]["Translate"]["properties"]
     assert body["texts"]["maxItems"] == 64
     assert set(schema["paths"]["/v1/translate"]["post"]["responses"]) == {"200", "default"}

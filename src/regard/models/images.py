@@ -66,7 +66,7 @@ class PatchEmbedding(ImageEmbedding):
 
 
 class ConvolutionalEmbedding(ImageEmbedding):
-    """f is a stack of convolutions with ReLU, of which all but the last halve the image, until a cell is one pixel.
+    """f is a stack of convolutions with ReLU and norm, of which all but the last halve the image, until a cell is one pixel.
 
     A vector depends on the cell and its neighbourhood, of about four cells in each direction, and on nothing farther away. So
     attention to a cell means attention to this part of the image.
@@ -81,8 +81,9 @@ class ConvolutionalEmbedding(ImageEmbedding):
         self.halving = nn.ModuleList(
             nn.Conv2d(narrow, wide, 3 if step else 4, stride=2, padding=1) for step, (narrow, wide) in enumerate(pairs)
         )
+        self.norms = nn.ModuleList(nn.GroupNorm(1, width) for width in widths)  # without them, training needs twice as long
         self.last = nn.Conv2d(widths[-1], size, 3, padding=1)
-        for layer in (*self.halving, self.last):  # PyTorch's default would make the features smaller with each layer
+        for layer in (*self.halving, self.last):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             nn.init.zeros_(layer.bias)
 
@@ -90,8 +91,8 @@ class ConvolutionalEmbedding(ImageEmbedding):
         grid = self.grid
         parts = cells.unflatten(2, (grid.cell, grid.cell, grid.channels)).unflatten(1, (grid.rows, grid.columns))
         image = parts.permute(0, 5, 1, 3, 2, 4).flatten(4).flatten(2, 3)  # (B,C,H,W)
-        for layer in self.halving:
-            image = functional.relu(layer(image))
+        for layer, norm in zip(self.halving, self.norms, strict=True):
+            image = norm(functional.relu(layer(image)))
         return functional.relu(self.last(image)).flatten(2)
 
 
