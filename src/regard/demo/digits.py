@@ -30,8 +30,8 @@ SIZES: dict[str, int] = {"dev": 500, "test": 1000}
 """Number of images that `write_digits` writes for validation and for a test."""
 # Digits of the table that each part draws from.
 _DIGITS: dict[Part, range] = {"train": range(1400), "dev": range(1400, 1497), "test": range(1497, 1797)}
-# Largest turn in radians, share of stretching, and slant, by which digits of the training part are varied.
-_TURN, _STRETCH, _SLANT = 0.2, 0.12, 0.15
+# Largest turn in radians, share of stretching, slant, and shift in pixels, by which digits of the training part are varied.
+_TURN, _STRETCH, _SLANT, _SHIFT = 0.28, 0.18, 0.25, 0.6
 
 
 @dataclass(frozen=True)
@@ -141,12 +141,12 @@ def _digits() -> tuple[npt.NDArray[np.float64], list[int]]:
 
 
 def _varied(image: npt.NDArray[np.float64], draw: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Return an image that is turned, stretched and slanted a little around its centre."""
+    """Return an image that is turned, stretched, slanted and shifted a little."""
     turn, slant = draw.uniform(-_TURN, _TURN), draw.uniform(-_SLANT, _SLANT)
     stretch = 1 + draw.uniform(-_STRETCH, _STRETCH, 2)
     matrix = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn) + slant, np.cos(turn)]]) * stretch
     grid = np.mgrid[:SIZE, :SIZE].reshape(2, -1) - (SIZE - 1) / 2
-    where = matrix @ grid + (SIZE - 1) / 2
+    where = matrix @ grid + (SIZE - 1) / 2 + draw.uniform(-_SHIFT, _SHIFT, (2, 1))
     low = np.floor(where).astype(int)
     padded = np.pad(image, 3)
     found = np.zeros(SIZE * SIZE)
