@@ -1,6 +1,7 @@
 """Small random models of families of `transformers` that read images and sounds, with their processors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -41,6 +42,38 @@ class Family:
     """The field of the output in which the model returns its own weights, by family of sites."""
     part: str = ""
     """The part of the model that runs."""
+
+
+@contextmanager
+def flash_attention() -> Iterator[Callable[[nn.Module], None]]:
+    """Register a double of FlashAttention 2, which needs a GPU, and yield a function that makes a model call it."""
+    interface = transformers.AttentionInterface
+    original = interface()["flash_attention_2"]
+    interface.register("flash_attention_2", _flash)
+
+    def use(model: nn.Module) -> None:
+        for part in model.modules():
+            if hasattr(part, "config"):
+                part.config._attn_implementation = "flash_attention_2"
+
+    yield use
+    interface.register("flash_attention_2", original)
+
+
+def _flash(module, query, key, value, attention_mask, scaling=None, is_causal=None, cu_seq_lens_q=None, **_):
+    """Attention as `transformers` asks FlashAttention for it: masks (B,K) of padding, and texts that share a row."""
+    count, total = query.shape[-2], key.shape[-2]
+    key, value = (each.repeat_interleave(query.shape[1] // each.shape[1], 1) for each in (key, value))
+    seen = torch.ones(count, total, dtype=torch.bool)
+    if module.is_causal if is_causal is None else is_causal:
+        seen = seen.tril(total - count)
+    if attention_mask is not None:
+        seen = seen & attention_mask.bool()[:, None, None, :]
+    if cu_seq_lens_q is not None:
+        text = torch.arange(len(cu_seq_lens_q) - 1).repeat_interleave(cu_seq_lens_q.diff())
+        seen = seen & (text == text[:, None])
+    scores = query @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    return (scores.masked_fill(~seen, -torch.inf).softmax(-1) @ value).transpose(1, 2).contiguous(), None
 
 
 def picture(width: int, height: int, seed: int = 0) -> Image.Image:

@@ -26,6 +26,13 @@ def families():
     return importlib.import_module("analysis.families")
 
 
+@pytest.fixture
+def use_flash_attention(families):
+    """A function that makes a model call a double of FlashAttention 2."""
+    with families.flash_attention() as use:
+        yield use
+
+
 def tensors_of(family, model) -> dict[str, torch.Tensor]:
     asked = {name: family.inputs.get(name) for name in ("text", "image", "audio", "sampling_rate")}
     tensors = dict(read_inputs(family.processor, *asked.values()).tensors)
@@ -39,14 +46,16 @@ def leaves(output) -> list[torch.Tensor]:
     return [each for each in torch.utils._pytree.tree_leaves(dict(output)) if isinstance(each, torch.Tensor)]
 
 
-@pytest.mark.parametrize("backend", ["eager", "sdpa", pytest.param("flex_attention", marks=pytest.mark.compile)])
+@pytest.mark.parametrize("backend", ["eager", "sdpa", "flash", pytest.param("flex_attention", marks=pytest.mark.compile)])
 @pytest.mark.parametrize("name", NAMES)
 @torch.no_grad()
-def test_weights_are_those_of_eager_attention_and_results_do_not_change(families, name, backend):
+def test_weights_are_those_of_eager_attention_and_results_do_not_change(families, use_flash_attention, name, backend):
     family = families.FAMILIES[name]()
     if (name, backend) == ("Qwen2-VL", "flex_attention"):
         pytest.skip("transformers has no such implementation")
-    model, eager = family.model(backend), family.model("eager")
+    model, eager = family.model("eager" if backend == "flash" else backend), family.model("eager")
+    if backend == "flash":
+        use_flash_attention(model)
     made = regard.from_huggingface(model, family.processor, **family.inputs)
     run, own = ((each.get_submodule(family.part) if family.part else each) for each in (model, eager))
     tensors = tensors_of(family, run)
