@@ -46,6 +46,18 @@ def test_the_columns_of_a_spreadsheet_of_reviews(tmp_path, capsys):
     assert "2 labels: " in out
 
 
+def test_a_table_to_classify_is_read_by_the_column_that_training_found(tmp_path, capsys):
+    file, new = tmp_path / "feedback.csv", tmp_path / "new.csv"
+    file.write_text("ticket,said,mood\n" + "".join(f"{i},{a},{'good' if i % 2 else 'bad'}\n" for i, (a, _) in enumerate(ROWS)))
+    assert train("classification", file, tmp_path / "run") == 0
+    assert "columns said and mood" in "".join(capsys.readouterr())
+    new.write_text(f"ticket,note,said\n7,urgent,{ROWS[0][0]}\n")
+    assert main(["classify", str(tmp_path / "run"), f"--input={new}", "--device=cpu"]) == 0
+    header, row = capsys.readouterr().out.splitlines()
+    assert header == "ticket,note,said,label,probability"
+    assert row.startswith(f"7,urgent,{ROWS[0][0]},")
+
+
 @pytest.mark.parametrize(
     ("task", "name", "content", "message"),
     [

@@ -71,7 +71,9 @@ def _operate_per_text(task: str, kind: type[TextOperation], arguments: Sequence[
         if tabular:
             from regard.tasks.requests import text_blocks
 
-            table = open_table(options.input, operation.text_columns(model.config), options.column, operation.columns)
+            rules = operation.text_columns(model.config)
+            rules.given = rules.given[0] or _column_read(model), rules.given[1]
+            table = open_table(options.input, rules, options.column, operation.columns)
             lines = text_blocks(table.texts(keep=not options.json), kind.block)
         _operate(operation, model, lines, None if options.json else table, file, options)
 
@@ -94,6 +96,13 @@ def _is_tabular(operation: TextOperation, options: argparse.Namespace) -> bool:
             f"expected the format of --input ({name_format(path)})"
         )
     return True
+
+
+def _column_read(model: Any) -> str:
+    """Return the name of the column of texts that training read, whose rules also judge the content; empty if unknown."""
+    report = model.bundle.report.get("train")
+    names = report.get("columns") if isinstance(report, dict) else None
+    return names[0] if isinstance(names, list) and names and isinstance(names[0], str) and not names[0].isdigit() else ""
 
 
 def _operate(
