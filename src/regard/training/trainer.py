@@ -93,10 +93,10 @@ def _fit(config: RunConfig, team: Team, model: Any, attention: Any, callbacks: S
         chosen = "\n  ".join(config.chosen)
         reporter.say(f"settings chosen from the data (you can set any of them, or name a preset):\n  {chosen}")
     elif model is None and start is None and (config.model, config.training) == (type(config)().model, type(config)().training):
-        reporter.say(
-            "the model and the training use default settings, which are not chosen for these data; "
-            f"regard.choose_config('{config.task}', …) chooses settings from the data"
-        )
+        advice = f"regard.choose_config('{config.task}', …) chooses settings from the data"
+        if find_task(config.task).settings_table is None:
+            advice = "set training.max_epochs and the sizes of the model for them"
+        reporter.say(f"the model and the training use default settings, which are not chosen for these data; {advice}")
     with prepared(machine, deterministic=config.training.deterministic):
         task = _prepare(config, team, model, attention, start, progress=progress)
         reporter.say(messages.describe_beginning(task, start))

@@ -8,9 +8,9 @@ _WORDS = TaskWords(
     predictor="a captioner",
     summary="Train a captioner on images and their texts.",
     examples="""\
-  regard train captioning --data.train photos/captions.csv
+  regard train captioning --preset digits --data.train photos/captions.csv --training.max_epochs 50
   regard train captioning --preset digits --data.train digits/train.csv --data.dev digits/dev.csv --out runs/digits
-  regard train captioning --data.train photos/captions.csv --data.height 128 --data.width 128 --data.cell 8
+  regard train captioning --preset digits --data.train photos/captions.csv --data.height 128 --data.width 128 --data.cell 8
 """,
     data="one table (.csv .tsv .json .jsonl .parquet) with the file of an image, relative to the table, and its text per row",
     missing="a table of images and texts",
