@@ -131,10 +131,10 @@ def test_settings_of_another_task_are_refused(folder):
 
 
 def test_faithfulness_counts_for_the_weights_that_it_was_measured_on(folder):
-    found = {"sentence": "Its attention points at words that matter.", "measures": {}}
+    found = {"sentence": "Its attention points at words that matter.", "texts": 1}
     weights = load_bundle(folder).signature["files"]["model.safetensors"]
     save_faithfulness(folder, found, weights=weights)
-    assert load_bundle(folder).parts.faithfulness == "Its attention points at words that matter."
+    assert load_bundle(folder).parts.faithfulness == "Its attention points at words that matter. Measured on 1 text."
     save_bundle(folder, make(seed=1))
     assert load_bundle(folder).parts.faithfulness == ""
     (folder / "faithfulness.json").unlink()

@@ -101,6 +101,16 @@ def test_what_cannot_be_shown(transformer, tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
+def test_unknown_words_are_named_as_in_the_command_translate(transformer, tmp_path, capsys):
+    assert look(transformer, "the kangaroo sleeps .", "--to", tmp_path / "map.svg") == 0
+    assert capsys.readouterr().err == "regard: not in the vocabulary: kangaroo\n"
+
+
+def test_a_sentence_without_quotation_marks(transformer, capsys):
+    assert look(transformer, "the", "cat") == 2
+    assert "unexpected argument 'cat'; put the sentence in quotation marks" in capsys.readouterr().err
+
+
 def test_special_tokens_and_no_captions_in_file_and_terminal(transformer, tmp_path, capsys):
     typed, file = (transformer, "the cat", "--target", "die"), tmp_path / "map.svg"
     for options, said in (

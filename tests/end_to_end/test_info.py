@@ -56,6 +56,13 @@ def test_a_translator(run, call):
     assert plain["training"]["kept"][0] <= plain["training"]["updates"]
 
 
+def test_the_words_that_a_translator_reads(run, call):
+    tokenizer = regard.load(run).tokenizers.source
+    words = call("info", run, "--words").splitlines()
+    assert words == sorted(words, key=str.casefold)
+    assert {*words} == {*tokenizer.vocabulary()[4:]}  # without the special symbols
+
+
 def test_a_classifier(classifier, call):
     text = call("info", classifier)
     assert "classifier\ntraining has finished" in text

@@ -18,6 +18,10 @@ def test_bars_and_their_numbers(tmp_path):
     shown = texts(tmp_path / "bars.svg")
     assert {"Of 7 texts", "One deleted", "One erased", "0.40", "-0.10", "0.50", "0.25", "It matters."} <= set(shown)
     assert shown.count("most attention") == 2
+    negative = next(one for one in figure.axes[0].texts if one.get_text() == "-0.10")
+    assert negative.xy[0] == -0.1  # at the end of its bar, and left of it
+    assert negative.get_horizontalalignment() == "right"
+    assert figure.axes[0].get_xlim()[0] < -0.15
     losses.draw(LOSSES, tmp_path / "bare.svg", title="Of 7 texts", notes=["It matters."], caption=False)
     assert "It matters." not in texts(tmp_path / "bare.svg")
 

@@ -20,7 +20,7 @@ from regard.config import RunConfig
 from regard.config.loading import dump_config, load_config
 from regard.config.settings import changed_settings
 from regard.disk import holder_of
-from regard.errors import BundleError, ConfigError, DataError, printable
+from regard.errors import BundleError, ConfigError, DataError, RequestError, one_line, printable
 from regard.evaluation.tables import finite
 from regard.task import find_task
 from regard.text.symbols import SPECIAL_TOKENS
@@ -197,6 +197,20 @@ def info(folder: str | Path) -> RunInfo:
         training=_read_training(folder, config, signature, facts),
         holder=holder,
     )
+
+
+def known_words(folder: str | Path) -> list[str]:
+    """Return the symbols of the first tokenizer of a trained model, which reads its input, in alphabetical order.
+
+    Raises:
+        BundleError: If the folder holds no model, or is damaged.
+        RequestError: If the model has no tokenizer.
+    """
+    tokenizers = [*inspect_bundle(Path(folder)).inventory.tokenizers.values()]
+    if not tokenizers:
+        raise RequestError(f"info: the model in {folder} has no words, because it has no tokenizer")
+    symbols = set(tokenizers[0].vocabulary()) - set(SPECIAL_TOKENS)
+    return sorted(map(one_line, symbols), key=lambda symbol: (symbol.casefold(), symbol))
 
 
 def _facts(folder: Path) -> dict[str, Any]:

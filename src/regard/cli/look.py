@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from regard.cli.operate import say_unknown
 from regard.cli.options import (
     ATTENTION_FILES,
     PICTURE_OPTIONS,
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str]) -> None:
         record.save(options.to, site=drawn, **{name: getattr(options, name) for name in PICTURE_OPTIONS})
         label = [record.target_text] if record.is_classification else []
         show(f"written to {options.to}: {' · '.join([*found.headline.splitlines(), *label])}")
+        say_unknown(model.unknown_words([options.sentence]))
         return
     from regard.console import SafeConsole
     from regard.viz import terminal
@@ -75,6 +77,7 @@ def _parser() -> tuple[Parser, TaskOptions]:
         '  regard look runs/transformer "The old man sang." --heads cross --to heads.png\n'
         '  regard look runs/transformer "The old man sang." --heads all --to heads.html',
     )
+    parser.stray = "; put the sentence in quotation marks"
     add_model_argument(parser)
     parser.add_argument(
         "sentence", metavar="SENTENCE", help="sentence to translate, to label, or to read; for a captioner the file of an image"

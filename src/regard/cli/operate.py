@@ -135,9 +135,9 @@ def _operate(
             cut += operation.is_cut(result)
             _draw(result, number, kind, options)
         if not options.input:  # a person who types texts reads the remark below each
-            _say_unknown(unknown)
+            say_unknown(unknown)
             unknown = {}
-    _say_unknown(unknown)
+    say_unknown(unknown)
     if cut:
         show(f"regard: {operation.remark(model, cut)}", file=sys.stderr)
 
@@ -152,7 +152,7 @@ def _printed(operation: TextOperation, result: Any, number: int, options: argpar
     return operation.render(result, number)
 
 
-def _say_unknown(words: Collection[str]) -> None:
+def say_unknown(words: Collection[str]) -> None:
     """Name the words that are not in the model's vocabulary, on standard error."""
     if words:
         shown = ", ".join(label(word, 24) for word in list(words)[:_MOST_UNKNOWN])

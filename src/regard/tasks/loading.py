@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from regard.bundle import load_bundle
-from regard.config.run import DEVICE, DEVICES
+from regard.config.run import DEVICE, DEVICES, RunConfig
 from regard.errors import RequestError
 from regard.hub import local_folder
 from regard.machine import resolve_device
@@ -39,13 +39,20 @@ def load(
         BundleError: If the folder is not a trained model, is damaged, or was written by a newer regard; or if the hub has no
             such model, or cannot be reached and the cache has no copy.
         ConfigError: If the device does not exist.
-        RequestError: If the address is malformed, `model` or `attention` is missing or is not needed, or the models cannot
-            form an ensemble.
+        RequestError: If `folder` is not a folder, such as the settings of a run; if the address is malformed, `model` or
+            `attention` is missing or is not needed, or the models cannot form an ensemble.
 
     Example:
         translator = regard.load("runs/deu")
         translator = regard.load("hf://user/deu@v1")
     """
+    if isinstance(folder, RunConfig):
+        raise RequestError(
+            f"load: got the settings of a run ({type(folder).__name__}), expected the folder of a trained model; "
+            f"regard.load({folder.out or 'runs/NAME'!r}) loads the model of this run, and regard.fit(config) trains it"
+        )
+    if not isinstance(folder, str | Path | Sequence):
+        raise RequestError(f"load: got {type(folder).__name__}, expected the folder of a trained model, or a list of folders")
     if not isinstance(folder, str | Path):
         members = [load(one, device, model=model, attention=attention) for one in folder]
         if not members:

@@ -41,13 +41,16 @@ def draw(
             for name, value in bars.items():
                 axes.barh(top, value, _BAR * 0.8, align="edge", color=names[name])
                 middle = top + _BAR * 0.4
-                axes.annotate(fixed(value), (max(value, 0), middle), (4, 0), **small)
-                # Names are left of the axis, even if bars are negative.
+                # A number is at the end of its bar, and the names are left of the axis, even if bars are negative.
+                side = -1 if value < 0 else 1
+                axes.annotate(fixed(value), (value, middle), (4 * side, 0), ha="right" if value < 0 else "left", **small)
                 place = ("axes fraction", "data")
                 axes.annotate(name, (0, middle), (-4, 0), xycoords=place, ha="right", color=palette().grey, **small)
                 top += _BAR
         values = np.array([value for bars in losses.values() for value in bars.values()])
-        axes.set(xlim=(min(0.0, values.min() * 1.02), max(values.max() * 1.02, 1e-6)), ylim=(top, 0), yticks=[])
+        low, high = min(0.0, values.min()), max(0.0, values.max())
+        room = 0.15 * (high - low) if low else 0.0  # for the numbers of negative bars
+        axes.set(xlim=(low - room, max(high * 1.02, 1e-6)), ylim=(top, 0), yticks=[])
         axes.axvline(0, color=palette().frame, linewidth=0.8)
         axes.tick_params(labelsize=SMALL + 0.5, length=2, color=palette().frame, labelcolor=palette().grey)
         axes.set_xlabel("probability lost", fontsize=9, color=palette().grey)

@@ -139,6 +139,16 @@ def test_mistakes_in_what_is_asked():
         classifier.evaluate(["one"], [("bad", "good")])
 
 
+def test_settings_are_not_a_trained_model():
+    config = make().config
+    with pytest.raises(RequestError, match=r"settings of a run \(ClassificationConfig\).*regard\.load\('runs/NAME'\)"):
+        load(config)
+    with pytest.raises(RequestError, match=r"regard\.load\('runs/reviews'\) loads the model"):
+        load(replace(config, out="runs/reviews"))
+    with pytest.raises(RequestError, match="load: got int, expected the folder of a trained model"):
+        load(3)
+
+
 def test_saved_and_loaded_it_is_the_same(tmp_path):
     classifier = make()
     classifier.save(tmp_path / "model")

@@ -12,6 +12,7 @@ from regard.bundle.save import add_file, render_json
 from regard.errors import BundleError, DataError
 from regard.models.build import build_classifier
 from regard.models.text_classifier import TextClassifier
+from regard.plurals import counted
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.files import FAITHFULNESS, LABELS, TOKENIZER, read_tokenizer
@@ -124,12 +125,13 @@ def save_faithfulness(folder: str | Path, found: dict[str, Any], *, weights: str
 
 
 def _read_faithfulness(files: BundleFiles) -> str:
-    """Return the sentence of a saved measurement; an empty text if the file is missing, damaged or for other weights."""
+    """Return the sentences of a saved measurement; an empty text if the file is missing, damaged or for other weights."""
     data = files.unsigned(FAITHFULNESS, 1 << 20)
     try:
         found = json.loads(data or b"")
-        sentence, measured = found["sentence"], found["weights"]
+        sentence, measured, texts = found["sentence"], found["weights"], found.get("texts")
     except (ValueError, RecursionError, KeyError, TypeError):
         return ""
-    same = measured == files.checksums.get(WEIGHTS)
-    return sentence if isinstance(sentence, str) and len(sentence) <= _LONGEST_SENTENCE and same else ""
+    if measured != files.checksums.get(WEIGHTS) or not isinstance(sentence, str) or len(sentence) > _LONGEST_SENTENCE:
+        return ""
+    return f"{sentence} Measured on {counted(texts, 'text')}." if isinstance(texts, int) else sentence
