@@ -11,6 +11,7 @@ from PIL import Image
 import regard
 from regard.errors import RequestError
 from regard.records import TextSegment
+from regard.rendering import themed
 from regard.viz import places
 
 
@@ -67,8 +68,33 @@ def test_colours_are_those_of_the_scale():
     np.testing.assert_allclose(pixels[:2, :2], 1)  # zero is white
     assert pixels[3, 0] @ [1, 1, 1] < pixels[0, 3] @ [1, 1, 1] < 3
     assert pixels[3, 3][0] > pixels[3, 3][2]  # negative weights have another hue
-    grey = places.blend(np.zeros((1, 1)), 1.0, (2, 2), Image.new("RGB", (2, 2), "red"))
+    grey = places.blend(np.zeros((1, 1)), 1.0, (32, 16), photo())
     assert np.ptp(grey, axis=-1).max() < 1e-6  # nothing but weights has a colour
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0, -0.5])
+def test_equal_weights_have_equal_colours_on_any_image(weight, theme):
+    halves = Image.new("L", (200, 100), "white")
+    halves.paste(0, (0, 0, 100, 100))
+    with themed(theme):
+        weights = np.full((7, 7), weight)
+        exact = places.blend(weights, 1.0, (200, 100))
+        drawn = places.blend(weights, 1.0, (200, 100), halves)
+        noisy = places.blend(weights, 1.0, (200, 100), Image.effect_noise((200, 100), 90))
+    np.testing.assert_allclose(drawn[:, [*range(90), *range(110, 200)]], exact[:, :180], atol=1e-12)
+    assert abs(drawn - exact)[:, 90:110].max() > 0.01  # the border of the halves is visible
+    assert abs(noisy - exact).max() <= 0.2 + 1e-9
+    assert abs(drawn[:, :100].mean((0, 1)) - drawn[:, 100:].mean((0, 1))).max() < 0.02
+
+
+def test_the_caption_says_how_much_an_image_changes_colours():
+    assert (
+        "The image is drawn as fine lines, which make colours at most 20% darker or lighter."
+        in written(captioned(image=photo()).plot())[1]
+    )
+    for figure in (captioned(image=photo()).plot(image="beside"), captioned().plot()):
+        assert "fine lines" not in written(figure)[1]
 
 
 def test_smooth_weights_pass_through_the_centres_of_patches():

@@ -1,6 +1,7 @@
 """Weights over images as PNG, SVG or PDF: a map for each output word, for one of them, or for each layer and head.
 
-All maps of a picture share one colour scale. An image under weights is grey and pale, so that colours are weights only.
+All maps of a picture share one colour scale. Of an image on its weights, only fine lines are drawn, so that equal weights have
+equal colours, which are those of the colour bar.
 """
 
 from collections.abc import Sequence
@@ -54,7 +55,7 @@ def draw(
         return picture.draw_empty("picture of an image", captions.empty(record, sites[0]), foot, path, title)
     spans = places.places(views[0])
     if image != "beside" and any(span.segment.picture for span in spans if isinstance(span.segment, ImageSegment)):
-        said += " The image is grey, and small weights on it are transparent."
+        said += f" {places.LINES}"
     foot = (
         [*summary.other_labels(record), *_foot(record, sites, views, head, said.strip(), by_head=by_head)] if caption else None
     )
@@ -114,7 +115,7 @@ class _Drawn:
         self.spans, self.scale, self.over = spans, scale, over
         self.pictures = [places.open_picture(span) for span in spans]
         aspects = [places.aspect(span, each) for span, each in zip(spans, self.pictures, strict=True)]
-        first = [("", np.empty(0))] if any(self.pictures) and (over == "beside" or len(lines[0]) > 1) else []
+        first = [("", np.empty(0))] if any(self.pictures) else []
         self.lines = [first + line if number == 0 else line for number, line in enumerate(lines)]
         across = max(map(len, self.lines))
         width = next(width for most, width in _WIDTHS if across * len(lines) <= most)

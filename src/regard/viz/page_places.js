@@ -13,6 +13,42 @@ const shadeColours = (article, levels) => {
   probe.remove();
   return colours;
 };
+// Draw where a picture is darker or lighter than its surroundings, as viz/places.py does: fine lines, so that large dark areas
+// do not look like large weights.
+const drawLines = (canvas, picture) => {
+  const [width, height] = [picture.naturalWidth, picture.naturalHeight];
+  Object.assign(canvas, { width, height });
+  const pen = canvas.getContext("2d");
+  pen.drawImage(picture, 0, 0);
+  const image = pen.getImageData(0, 0, width, height);
+  const grey = new Float32Array(width * height);
+  for (let i = 0; i < grey.length; i++)
+    grey[i] = (0.299 * image.data[4 * i] + 0.587 * image.data[4 * i + 1] + 0.114 * image.data[4 * i + 2]) / 255;
+  const radius = Math.max(1, Math.round(0.015 * Math.max(width, height)));
+  // Return the mean of the values within the radius along each line of `length` values that are `step` apart.
+  const blur = (values, count, next, length, step) => {
+    const means = new Float32Array(values.length);
+    for (let line = 0; line < count; line++) {
+      const at = (index) => values[line * next + step * Math.max(0, Math.min(length - 1, index))];
+      let sum = 0;
+      for (let index = -radius; index < radius; index++) sum += at(index);
+      for (let index = 0; index < length; index++) {
+        sum += at(index + radius);
+        means[line * next + step * index] = sum / (2 * radius + 1);
+        sum -= at(index - radius);
+      }
+    }
+    return means;
+  };
+  let near = grey;
+  for (let pass = 0; pass < 2; pass++) near = blur(blur(near, height, width, width, 1), width, 1, height, width);
+  for (let i = 0; i < grey.length; i++) {
+    const difference = grey[i] - near[i];
+    const tone = difference > 0 ? 255 : 0;
+    image.data.set([tone, tone, tone, 255 * Math.min(0.2, Math.abs(difference))], 4 * i);
+  }
+  pen.putImageData(image, 0, 0);
+};
 const whenThemeChanges = (draw) => {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
@@ -32,7 +68,6 @@ const makeStage = (article, data, select) => {
   let before; // the row that was shown before the pointer came to a figure
   let numWords = 0; // rows that are neither patches nor frames
 
-  const isOver = (span) => over.value !== "beside" && figures[span.figure].querySelector("img") !== null;
   // With several words, none of which is chosen, an image is shown as it is.
   const isAtRest = () => row === null && numWords > 1;
   const width = (span) => data.figures[span.figure].columns ?? span.end - span.start;
@@ -56,27 +91,26 @@ const makeStage = (article, data, select) => {
     return sum.map((cell) => cell / numRows());
   };
 
-  const paint = (canvas, cells, span, isTransparent) => {
+  const paint = (canvas, cells, span) => {
     if (!cells.length) return; // there are no words
     canvas.width = width(span);
     canvas.height = cells.length / canvas.width;
     const image = new ImageData(canvas.width, canvas.height);
     cells.forEach((cell, index) => {
       const share = Math.min(1, Math.abs(cell) / 10 ** data.places / data.onPlaces);
-      // Over an image, the colour of a weight is at least half as strong as that of the largest, and small weights are transparent.
-      const level = data.levels * (isTransparent ? 0.5 + 0.5 * share : share);
+      const level = data.levels * share;
       const [low, high] = [Math.floor(level), Math.ceil(level)].map((each) => colours[(cell < 0 ? "b" : "a") + each]);
       const colour = low.map((channel, place) => channel + (level % 1) * (high[place] - channel));
-      image.data.set([...colour, isTransparent ? 255 * 0.92 * share ** 0.75 : 255], 4 * index);
+      image.data.set([...colour, 255], 4 * index);
     });
     canvas.getContext("2d").putImageData(image, 0, 0);
     canvas.classList.toggle("smooth", over.value === "smooth");
   };
 
   const paintAll = () => {
-    for (const span of spans) paint(figures[span.figure].querySelector(".heat"), cellsOf(row, span), span, isOver(span));
+    for (const span of spans) paint(figures[span.figure].querySelector(".heat"), cellsOf(row, span), span);
     for (const [index, canvases] of thumbs.entries())
-      spans.forEach((span, place) => paint(canvases[place], cellsOf(index, span), span, false));
+      spans.forEach((span, place) => paint(canvases[place], cellsOf(index, span), span));
     look();
   };
   const look = () => {
@@ -169,7 +203,7 @@ const makeStage = (article, data, select) => {
   // Show the weights of a row, or the mean of all rows.
   const heat = (index) => {
     row = index;
-    for (const span of spans) paint(figures[span.figure].querySelector(".heat"), cellsOf(row, span), span, isOver(span));
+    for (const span of spans) paint(figures[span.figure].querySelector(".heat"), cellsOf(row, span), span);
     look();
     for (const word of article.querySelectorAll(".times span")) word.classList.toggle("here", Number(word.dataset.row) === index);
   };
@@ -202,6 +236,8 @@ const makeStage = (article, data, select) => {
   };
 
   for (const figure of figures) {
+    const picture = figure.querySelector("img");
+    picture?.decode().then(() => drawLines(figure.querySelector(".lines"), picture));
     const under = figure.querySelector(".under");
     for (const kind of ["pointermove", "pointerdown"])
       under.addEventListener(kind, (event) => {

@@ -102,6 +102,8 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
     unit = figures[0].unit if figures else "word"
     further = counted(left_out, "further matrix", "further matrices")
     rest = [f"To keep the page small, it leaves out {further} (heads or sites)."] if left_out else []
+    if any(isinstance(figure, ImageSegment) and figure.picture for figure in figures):
+        rest.append(places.LINES)
     if columns and any(0 in view["cells"] for view in views):
         rest.append(blank_cells(digits))
     return {

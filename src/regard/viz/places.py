@@ -21,9 +21,11 @@ MEAN = "mean"
 """Name of the only row of a view whose rows are all places."""
 # Silence at the end of a sound is left out if it is longer than this, in seconds.
 _SILENCE = 1.0
-# Contrast of an image under weights; opacity of the largest weight, and the power of its share for others; least strength of a
-# colour, because paler ones would only make the image paler.
-_CONTRAST, _OPACITY, _LIFT, _FAINTEST = 0.45, 0.92, 0.75, 0.5
+# The lines of an image on its weights: how near the surroundings are that a pixel differs from, as a share of the longer side,
+# and the largest change of a colour.
+_RADIUS, _STRENGTH = 0.015, 0.2
+LINES = f"The image is drawn as fine lines, which make colours at most {_STRENGTH:.0%} darker or lighter."
+"""Sentence of captions on an image under its weights."""
 
 
 def kind(record: AttentionRecord, site: str) -> str:
@@ -131,12 +133,12 @@ def names(spans: Sequence[Span]) -> list[str]:
     return [span.segment.name or f"{span.segment.kind}{number}" for span, number in zip(spans, numbers, strict=True)]
 
 
-def described(view: WordView, each: str = "word") -> dict[str, Any]:
+def described(view: WordView, each: str = "") -> dict[str, Any]:
     """Return the arguments of `caption.shows` for a view of an image or a sound; `each` is what shows the weights of a row."""
     unit = places(view)[0].segment.unit
     is_place = view.rows == (MEAN,) or set(view.rows) <= {place for span in places(view) for place in span.segment.places()}
     row = unit if is_place else "token" if view.with_special else "word"
-    return {"each": each, "units": (row, unit)}
+    return {"each": each or f"{row}'s map", "units": (row, unit)}
 
 
 def grid(weights: Float[np.ndarray, " columns"], span: Span) -> Float[np.ndarray, "h w"]:
@@ -178,20 +180,23 @@ def blend(
     *,
     smooth: bool = False,
 ) -> Float[np.ndarray, "height width 3"]:
-    """Return an image of `size` (width, height) with weights as colours; over a picture, small weights are transparent."""
+    """Return an image of `size` (width, height) with weights as colours; a picture is drawn on them as fine lines."""
     share = np.clip(_resize(np.asarray(weights, np.float64) / scale, size, smooth=smooth), -1, 1)
     ramps = [colour.ramp(anchors, 256) for anchors in (palette().positive, palette().negative)]
-    strength = np.abs(share) if picture is None else _FAINTEST + (1 - _FAINTEST) * np.abs(share)
-    level = np.round(strength * 255).astype(int)
+    level = np.round(np.abs(share) * 255).astype(int)
     colours = np.where(share[..., None] < 0, ramps[1][level], ramps[0][level])
-    if picture is None:
-        return colours
-    grey = np.asarray(picture.convert("L").resize(size), np.float64) / 255
-    # A pale picture, so that no part of it looks like a weight: towards the colour of a weight of zero.
-    zero = ramps[0][0]
-    base = zero + _CONTRAST * (grey[..., None] - (1.0 if zero.mean() > 0.5 else 0.0))
-    opacity = _OPACITY * np.abs(share[..., None]) ** _LIFT
-    return (1 - opacity) * base.clip(0, 1) + opacity * colours
+    return colours if picture is None else _draw_lines(colours, picture.convert("L").resize(size))
+
+
+def _draw_lines(colours: Float[np.ndarray, "height width 3"], grey: "Image") -> Float[np.ndarray, "height width 3"]:
+    """Make colours darker or lighter where a grey image is darker or lighter than its surroundings."""
+    from PIL import ImageFilter
+
+    # Not the brightness itself, because large dark areas would look like large weights.
+    near = ImageFilter.BoxBlur(max(1, round(_RADIUS * max(grey.size))))
+    difference = (np.asarray(grey, np.float64) - np.asarray(grey.filter(near).filter(near), np.float64)) / 255
+    opacity = np.abs(difference).clip(0, _STRENGTH)[..., None]
+    return (1 - opacity) * colours + opacity * (difference > 0)[..., None]
 
 
 def _resize(values: np.ndarray, size: tuple[int, int], *, smooth: bool) -> np.ndarray:
