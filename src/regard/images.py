@@ -43,13 +43,19 @@ def read_image(source: Any, *, where: str = "") -> "Image":
                 image = _from_array(source, where)
             if image.width * image.height > MAX_PIXELS:
                 raise DataError(f"{where}: it has {image.width} x {image.height} pixels, expected at most {MAX_PIXELS:,}")
+            # Conversions cut numbers off at 255. Files with 16 bits use all of them; the range of others is unknown.
+            has_16_bits = image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM"))
+            if image.mode in ("I", "F") and not has_16_bits:
+                image = _from_array(image, where)
             image = ImageOps.exif_transpose(image)
-            if image.mode.startswith("I;16"):  # a conversion would cut the numbers off at 255
+            if has_16_bits:
                 image = image.convert("I").point(lambda value: value / 256).convert("L")
             if image.has_transparency_data:
                 image = image.convert("RGBA")
                 image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-            return image.convert("RGB")
+            image = image.convert("RGB")
+            image.info = {}  # Pillow would write comments and colour profiles of any size into copies
+            return image
     except DataError:
         raise
     except OSError as error:  # also Pillow's own errors
@@ -63,7 +69,10 @@ def _from_array(source: Any, where: str) -> "Image":
     import numpy as np
     from PIL import Image
 
-    array = np.asarray(source.detach().cpu() if hasattr(source, "detach") else source)
+    if hasattr(source, "detach"):
+        source = source.detach().cpu()
+        source = source.float() if source.is_floating_point() else source  # NumPy has no bfloat16
+    array = np.asarray(source)
     if array.ndim == 3 and array.shape[0] in (1, 3) and array.shape[2] not in (1, 3):
         array = array.transpose(1, 2, 0)
     if array.ndim == 3 and array.shape[2] == 1:
@@ -81,8 +90,8 @@ def _from_array(source: Any, where: str) -> "Image":
 
 def to_png(image: "Image", *, max_bytes: int, side: int = 768) -> bytes:
     """Return an RGB image as PNG without metadata; it is made smaller until no side and no file is larger than asked for."""
+    small = image.copy()
     while True:
-        small = image.copy()
         small.thumbnail((side, side))
         buffer = io.BytesIO()
         small.save(buffer, "PNG", optimize=True)

@@ -354,6 +354,13 @@ def test_a_capture_that_begins_inside_a_running_module():
             stack.close()
 
 
+def test_a_function_that_returns_nothing_is_no_error():
+    module = Form(lambda query, key: (torch.zeros(0, 3).unbind(), FORMS["clone"](query, key))[1])
+    with regard.capture(module) as caught:
+        module(torch.randn(2, 3, 8), torch.randn(2, 5, 8))
+    assert caught.unseen == ()
+
+
 def test_captured_weights_do_not_keep_the_module():
     module = Form(FORMS["clone"])
     with regard.capture(module) as caught:

@@ -2,6 +2,7 @@
 
 import importlib
 import io
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ import torch
 from PIL import Image
 
 import regard
-from regard.analysis.inputs import read_inputs
+from regard.analysis.inputs import Inputs, read_inputs
+from regard.analysis.places import image_tokens
 from regard.errors import RegardError, RequestError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -256,3 +258,11 @@ def test_a_photograph_through_a_model_from_a_folder(families, tmp_path):
     assert places(made.source_segments) == [("image", 1, 7, 2, 3)]
     made.save(tmp_path / "photo.html")
     assert (tmp_path / "photo.html").stat().st_size > 1000
+
+
+def test_pixels_that_were_not_normalised_are_drawn_as_they_are():
+    tensors = {"pixel_values": torch.full((1, 3, 4, 4), 0.2)}
+    reader = SimpleNamespace(image_mean=[0.5] * 3, image_std=[0.5] * 3, do_normalize=False)
+    config = SimpleNamespace(patch_size=2)
+    _, [segment] = image_tokens(SimpleNamespace(config=config), reader, Inputs(tensors, (IMAGE,)), 4, None)
+    assert Image.open(io.BytesIO(segment.picture)).getpixel((0, 0)) == (51, 51, 51)

@@ -54,6 +54,14 @@ class Layer(nn.Module):
         return x + found.transpose(1, 2).flatten(2)
 
 
+def test_large_queries_in_half_precision():
+    """The products of queries and keys are beyond the largest number of float16 before they are scaled, and not after it."""
+    query = torch.full((1, 1, 3, 64), 40.0, dtype=torch.float16)
+    query[0, 0, 0] *= -1
+    weights = scaled_dot_product((query, query, query), {}, nn.Identity()).weights(Selection(), "")
+    assert weights.tolist() == [[[[1, 0, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]]]]
+
+
 def test_a_model_of_plain_calls():
     torch.manual_seed(0)
     model, x = nn.Sequential(Layer(), nn.GELU(), Layer()), torch.randn(3, 5, 8)

@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 
-from regard.errors import DataError, ShapeError
+from regard.errors import DataError, RequestError, ShapeError
 from regard.records import AttentionRecord, ImageSegment, Segment, SoundSegment, TextSegment, from_huggingface
 from regard.records.encoding import FORMAT_VERSION
 
@@ -180,3 +180,10 @@ def test_segments_must_fit_the_words(segments, message):
 def test_frames_are_named_by_their_time():
     assert SOUND.places() == ("0.00 s", "0.02 s", "0.04 s")
     assert SoundSegment(start=0, end=2, seconds=0.0025).places() == ("0.000 s", "0.003 s")
+
+
+def test_attention_between_segments_of_the_same_name_is_not_guessed():
+    texts = (TextSegment(start=0, end=2, name="A"), TextSegment(start=2, end=4, name="A"))
+    made = from_huggingface({"attentions": [np.full((1, 1, 4, 4), 0.25)]}, ["a", "b", "c", "d"], source_segments=texts)
+    with pytest.raises(RequestError, match="2 segments are named 'A'; give each its own name"):
+        made.view(between=("A", ""))

@@ -39,7 +39,8 @@ def test_ink_is_readable_on_every_shade(anchors):
 
 
 @pytest.mark.parametrize(
-    ("top", "scale"), [(0.98, 1), (1.0000004, 1), (0.51, 1), (0.5, 0.5), (0.3, 0.5), (0.04, 0.05), (-0.15, 0.2), (3, 5), (0, 1)]
+    ("top", "scale"),
+    [(0.98, 1), (1.0000004, 1), (0.51, 0.6), (0.5, 0.5), (0.3, 0.3), (0.053, 0.06), (-0.15, 0.16), (7, 8), (0, 1)],
 )
 def test_full_scale_is_a_round_number_at_or_above_the_greatest(top, scale):
     assert colour.full_scale(np.array([[top, 0.0]])) == pytest.approx(scale)

@@ -12,7 +12,7 @@ import regard
 from regard.errors import RequestError
 from regard.records import TextSegment
 from regard.rendering import themed
-from regard.viz import places
+from regard.viz import image, places
 
 
 def photo(width=32, height=16):
@@ -277,3 +277,11 @@ def test_a_broken_picture_is_named(tmp_path):
     broken = replace(captioned(), source_segments=(replace(segment, picture=content.getvalue()[:900]),))
     with pytest.raises(regard.DataError, match=r"image segment: .*damaged"):
         broken.save(tmp_path / "x.png")
+
+
+def test_the_mean_of_a_head_is_over_the_same_words_as_in_other_heads():
+    weights = np.zeros((2, 2, 5))
+    weights[0, [0, 1], [0, 1]] = weights[1, [0, 1], [0, 4]] = 1  # in head 1, the second word attends to no patch
+    made = regard.record(weights, [regard.patches(2, 2), "x"], ["a", "b"])
+    one, two = (axes.images[0].get_array() for axes in maps(image.draw(made, sites=["cross"], by_head=True)))
+    assert (one[0, 0] == two[0, 0]).all()

@@ -31,7 +31,7 @@ def find_product(func: Any, args: tuple, kwargs: Mapping[str, Any], output: Any)
         ValueError: If the call uses an option with which weights cannot be computed.
     """
     name = getattr(func, "__name__", "").partition(".")[0]
-    first = output[0] if isinstance(output, tuple) else output
+    first = output[0] if isinstance(output, tuple) and output else output
     if kind := getattr(func, "attention_interface", ""):
         return _INTERFACES[kind](output=first.transpose(1, 2), **dict(zip(_ARGUMENTS, args, strict=False)) | dict(kwargs))
     if name == "flex_attention" and hasattr(func, "namespace"):  # PyTorch's operator below the function of this name

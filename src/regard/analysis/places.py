@@ -95,7 +95,8 @@ def _seen(processor: Any, inputs: Inputs, number: int) -> Any:
     pixels, reader = inputs.tensors.get("pixel_values"), getattr(processor, "image_processor", processor)
     if pixels is None or pixels.ndim != 4 or len(pixels) != len(inputs.images) or pixels.shape[1] != 3:
         return inputs.images[number]
-    mean, std = (torch.tensor(getattr(reader, name, None) or [each] * 3) for name, each in _NORMS)
+    has_norms = getattr(reader, "do_normalize", True)
+    mean, std = (torch.tensor((has_norms and getattr(reader, name, None)) or [each] * 3) for name, each in _NORMS)
     return (pixels[number].float() * std[:, None, None] + mean[:, None, None]).clamp(0, 1)
 
 

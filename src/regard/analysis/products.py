@@ -72,7 +72,8 @@ class Product:
         return selection.collect((*batch, *([len(heads)] if has_heads else []), len(queries), key.shape[-2]), queries, rows_of)
 
     def _rows(self, query: Tensor, key: Tensor, heads: Tensor, rows: Tensor) -> Tensor:
-        scores = _times(query, key.mT) * (query.shape[-1] ** -0.5 if self.scale is None else self.scale)
+        # The queries are scaled, because in half precision, products of large ones with keys would be infinite.
+        scores = _times(query * (query.shape[-1] ** -0.5 if self.scale is None else self.scale), key.mT)
         if self.change is not None:
             scores = self.change(scores, heads, rows)
         if self.sink is not None:

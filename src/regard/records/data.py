@@ -366,7 +366,7 @@ class AttentionRecord:
             theme: Colours of a picture: `light` (on white), `dark` (for dark slides), or `transparent` (dark letters without a
                 background). A page has the reader's.
             scale: Weight that gets the darkest colour of a picture, so that pictures can be compared; None for the smallest of
-                …, 0.1, 0.2, 0.5, 1 that no weight exceeds.
+                …, 0.1, 0.12, 0.16, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1 that no weight exceeds.
             word: Row of a picture over images or sounds: an output word, its number from 0, or a patch such as
                 `row 3, column 5`; by default all words, but their mean in a picture of all heads.
             image: How a picture shows weights on an image: `patches` or `smooth`, over the image; `beside` it; or as a `matrix`

@@ -213,7 +213,8 @@ def check(name: str, values: Any, word_of: Sequence[int]) -> tuple[Segment, ...]
         raise DataError(f"{name} must be a list of segments, got {type(values).__name__}")
     segments = tuple(each if isinstance(each, Segment) else from_dict(each) for each in values)
     end = 0
-    for segment in segments:
+    owners = [-1] * len(word_of)  # the segment of each token
+    for number, segment in enumerate(segments):
         if type(segment) is Segment:
             raise DataError(f"{name}: use one of {', '.join(each.__name__ for each in _KINDS.values())}, not Segment itself")
         if segment.start < end:
@@ -224,9 +225,11 @@ def check(name: str, values: Any, word_of: Sequence[int]) -> tuple[Segment, ...]
         words = list(word_of[segment.start : end])
         if segment.has_places and (words[0] < 0 or words != list(range(words[0], words[0] + len(words)))):
             raise DataError(f"{name}: each token of {segment} must be a word of its own; see regard.record for an easy way")
-        outside = set(word_of[: segment.start]) | set(word_of[end:])
-        if shared := sorted((set(words) & outside) - {-1}):
-            raise DataError(f"{name}: word {shared[0]} lies on both sides of a border of {segment}")
+        owners[segment.start : end] = [number] * segment.num_tokens
+    first: dict[int, int] = {}
+    for word, owner in zip(word_of, owners, strict=True):
+        if word >= 0 and (before := first.setdefault(word, owner)) != owner:
+            raise DataError(f"{name}: word {word} lies on both sides of a border of {segments[max(before, owner)]}")
     return segments
 
 

@@ -225,10 +225,13 @@ class WordView:
         """
         chosen = []
         for spans, name in ((self.row_spans, rows), (self.column_spans, columns)):
+            named = [span.segment.name for span in spans if span.segment.name]
             names = {span.segment.name: span for span in spans if span.segment.name}
             if name and name not in names:
                 known = ", ".join(map(repr, names)) or "none: name the texts, as in regard.record(weights, {'A': words, …})"
                 raise RequestError(f"between: there is no segment {name!r:.60}, only {known}{nearest(name, names)}")
+            if named.count(name) > 1:
+                raise RequestError(f"between: {named.count(name)} segments are named {name!r:.60}; give each its own name")
             chosen.append(range(names[name].start, names[name].end) if name else None)
         return self.select(*chosen)
 

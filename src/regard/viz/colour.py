@@ -99,8 +99,13 @@ def to_hex(colour: Float[np.ndarray, " 3"]) -> str:
     return "#" + "".join(f"{round(255 * float(x)):02x}" for x in colour)
 
 
+_ROUND = (1.0, 1.2, 1.6, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+
+
 def full_scale(*matrices: np.ndarray, given: float | None = None) -> float:
-    """Return the weight that gets the darkest colour: the smallest of …, 0.1, 0.2, 0.5, 1, 2, … that no weight exceeds.
+    """Return the weight that gets the darkest colour: the smallest of a series that no weight exceeds.
+
+    The series is …, 0.1, 0.12, 0.16, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.2, …, so that quarters of each have few digits.
 
     The signs of weights are ignored; if all weights are zero, the result is 1. A `given` weight is returned unchanged.
 
@@ -116,4 +121,4 @@ def full_scale(*matrices: np.ndarray, given: float | None = None) -> float:
     if top <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(top))
-    return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if top <= step * power * 1.001)
+    return next(step * power for step in _ROUND if top <= step * power * 1.001)

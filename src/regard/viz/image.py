@@ -88,16 +88,17 @@ def _maps(
     for site in sites:
         heads = record.num_heads(site)
         line = []
+        rows = places.with_weight(places.looked(record, site, **options, earlier=True))  # the same for all heads
         for each in [None] if heads is None else range(heads):
-            view = places.only(places.looked(record, site, each, **options), "image")
+            view = places.only(places.looked(record, site, each, **options, earlier=True).select(rows=rows), "image")
             name = label(site, 30) if each is None else f"{label(site, 30)} · head {each}"
             line.append((name, view.matrix.mean(axis=0)))
             views.append(view)
         lines.append(line)
-    rows = views[0].rows
-    if rows == (places.MEAN,):
+    words = views[0].rows
+    if words == (places.MEAN,):
         return lines, views, "Each map is the mean of all patches' rows."
-    shown = f"the row of {isolated(label(rows[0], 40))}" if len(rows) == 1 else f"the mean of {counted(len(rows), 'row')}"
+    shown = f"the row of {isolated(label(words[0], 40))}" if len(words) == 1 else f"the mean of {counted(len(words), 'row')}"
     return lines, views, f"Each map shows {shown}."
 
 

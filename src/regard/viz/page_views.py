@@ -170,7 +170,8 @@ def _listed(axis: Mapping[str, Any]) -> list[int]:
 
 def _among(chosen: Sequence[int], listed: Sequence[int]) -> list[int]:
     """Return the places in a list of indices of those that are chosen."""
-    return [place for place, index in enumerate(listed) if index in set(chosen)]
+    among = set(chosen)
+    return [place for place, index in enumerate(listed) if index in among]
 
 
 def _figure(span: Span, name: str) -> dict[str, Any]:

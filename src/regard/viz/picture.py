@@ -93,14 +93,14 @@ class Picture(Figure):
         # The place is final only when `finish` knows the size of the whole picture.
         axes = self.add_axes((0, 0, 1, 1))
         self._places[axes] = (left, top, width, height)
-        self._move(0.0, 0.0)
+        self._move(axes, 0.0, 0.0)
         return axes
 
-    def _move(self, right: float, down: float) -> None:
-        """Place all panels at their positions, moved by these distances."""
+    def _move(self, axes: Axes, right: float, down: float) -> None:
+        """Place a panel at its position, moved by these distances."""
         whole, tall = self.get_size_inches()
-        for axes, (left, top, width, height) in self._places.items():
-            axes.set_position(((left + right) / whole, 1 - (top + down + height) / tall, width / whole, height / tall))
+        left, top, width, height = self._places[axes]
+        axes.set_position(((left + right) / whole, 1 - (top + down + height) / tall, width / whole, height / tall))
 
     def content(self) -> Bbox:
         """Return the box around all panels and their texts before `finish`, in inches; `y0` is its upper edge."""
@@ -125,7 +125,8 @@ class Picture(Figure):
         height = top + box.height + 0.12 * bool(lines) + _SMALL_LINE * len(lines) + EDGE
         self.set_size_inches(width, height)
         self.set_dpi(min(_DPI, _MAX_PIXELS / max(width, height)))
-        self._move((width - box.width) / 2 - box.x0, top - box.y0)
+        for axes in self._places:
+            self._move(axes, (width - box.width) / 2 - box.x0, top - box.y0)
         turned = runs_right_to_left(heads)
         left, side = (width / 2, "center") if centred else (width - EDGE, "right") if turned else (EDGE, "left")
         for number, line in enumerate(heads):

@@ -62,9 +62,14 @@ def looked(
     if word is not None:
         view = view.select(rows=words)
         return view.select(rows=[find_row(view, word)])
+    view = view.select(rows=words)
+    return view if earlier else view.select(rows=with_weight(view))
+
+
+def with_weight(view: WordView) -> list[int]:
+    """Return the rows with weight on images and sounds, or all rows if none has any."""
     placed = [index for span in places(view) for index in range(span.start, span.end)]
-    seen = [] if earlier else [row for row in words if view.matrix[row, placed].any()]
-    return view.select(rows=seen or words)
+    return np.flatnonzero(view.matrix[:, placed].any(axis=1)).tolist() or list(range(len(view.rows)))
 
 
 def _words(view: WordView) -> list[int]:
