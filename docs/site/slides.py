@@ -31,7 +31,7 @@ FOLDER = Path(__file__).parents[1] / "lessons" / "slides"
 BROWSERS = "chromium", "chromium-browser", "google-chrome", "chrome"
 _PICTURE = re.compile(r'<img src="([^"]*)" alt="([^"]*)"\s*/?>')
 _WIDE = 1.9  # pictures of this shape get the width of the slide
-_LETTERS = 12  # size in points of words and numbers in maps, for the last row of seats
+_LETTERS = 12, 10  # size in points of letters and numbers in a map, and in small maps of all heads, for the last row of seats
 _LESSON = re.compile(r"[Ll]esson (\d)")
 _PDF = re.compile(r' (?:or )?\(?<a href="slides\.pdf">.*?</a>\)?')
 
@@ -174,20 +174,19 @@ def _drawn(kind: str, name: str) -> bytes:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "picture.svg"
-        if kind == "grid":
-            grid.draw(regard.load_record(FOLDER / f"{name}.json"), family="cross", path=path, caption=False)
-            return path.read_bytes()
         if kind == "causal":
             words = ["she", "opened", "the", "old", "door"]
             weights = torch.softmax(torch.zeros(5, 5).masked_fill(~causal_mask(5), float("-inf")), -1)
             record = regard.record({"encoder": weights}, words, words)
         else:
             record = regard.load_record(FOLDER / f"{name}.json")
-        figure = record.plot(caption=False)
+        figure = grid.draw(record, family="cross", caption=False) if kind == "grid" else record.plot(caption=False)
         if not record.is_classification:
-            axes = figure.axes[0]
-            axes.tick_params(labelsize=_LETTERS)
-            for number in axes.texts:
-                number.set_fontsize(_LETTERS)
+            size = _LETTERS[kind == "grid"]
+            for axes in figure.axes:
+                axes.tick_params(labelsize=size)
+                axes.set_title(axes.get_title("left"), loc="left", fontsize=size, color="#14161a")
+                for text in (*axes.texts, axes.xaxis.label, axes.yaxis.label):
+                    text.set_fontsize(size)
         figure.savefig(path, bbox_inches="tight")
         return path.read_bytes()

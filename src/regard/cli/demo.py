@@ -101,7 +101,7 @@ Next:
   regard translate {out} "{held_out[0].source}"
   regard look {out} "{held_out[1].source}" --to map.png
   regard evaluate {out} {held_out_file}
-  regard train translation --preset tutorial-bahdanau --data.train {out / "train.tsv"} --out runs/bahdanau
+  regard train translation --preset demo --model.decoder.kind bahdanau --data.train {out / "train.tsv"} --out runs/bahdanau
   regard train translation --help       to train on your own sentence pairs"""
     )
 
