@@ -69,6 +69,8 @@ def test_every_form_of_a_text_gives_the_same_record(given):
     ("given", "message"),
     [
         (None, "needs its tokenizer and a text, got Tokens and NoneType"),
+        (["a good day", "a day"], r"'a good day', which has several words.* tokenizer\(a, b, return_tensors='pt'\)"),
+        (torch.zeros(1, 3, 8, 8), r"got Tokens and Tensor as text; give an image by name: .*image=image"),
         (["a", "good"], "Tokens cannot read these words: TypeError"),
         ({"attention_mask": [1]}, "got Tokens and dict"),
         ([0.5, 1.0], "got Tokens and list: .* where the text may also be an encoding, ids, a list of words, or chat messages"),
@@ -83,3 +85,22 @@ def test_refusals(given, message):
     without.chat_template = None
     with pytest.raises(RequestError, match="got chat messages, but the tokenizer has no chat template"):
         regard.from_huggingface(Model(), without, TALK)
+
+
+@pytest.mark.parametrize(
+    ("field", "name"), [("pixel_values", "image=image"), ("input_features", "audio=samples, sampling_rate=rate")]
+)
+def test_a_processor_without_texts_names_the_argument(field, name):
+    processor = Tokens()
+    processor.model_input_names = [field, "attention_mask"]
+    with pytest.raises(RequestError, match=name):
+        regard.from_huggingface(Model(), processor, "dog.jpg")
+
+
+def test_arguments_in_the_wrong_order_or_of_the_wrong_kind():
+    with pytest.raises(RequestError, match="got Tokens and then Model, expected the model first"):
+        regard.from_huggingface(Tokens(), Model(), "a good day")
+    with pytest.raises(RequestError, match="model is the text 'bert-base', expected a model or its output: load it first"):
+        regard.from_huggingface("bert-base", "a", "good")
+    with pytest.raises(RequestError, match=r"Model reads one text, .*leave it out, or give a pair .* tokenizer\(a, b"):
+        regard.from_huggingface(Model(), Tokens(), "a good", "day")

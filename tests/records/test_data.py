@@ -171,6 +171,7 @@ def test_text_is_the_words_unless_given():
     made = record([[1.0]], ["hallo"], ["hello"], target_text="Hello!")
     assert (made.source_text, made.target_text) == ("hallo", "Hello!")
     assert repr(made) == "AttentionRecord('hallo' → 'Hello!'; cross 1×1)"
+    assert repr(record({"encoder.0": [[1.0]]}, ["hallo"], [])) == "AttentionRecord('hallo'; encoder.0 1×1)"
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_sites_without_heads_and_layers_of_other_numbers_of_heads(tmp_path):
     grid.draw(it, tmp_path / "g.svg", family="encoder", title="Mine $")
     shown = texts(tmp_path / "g.svg")
     assert {"encoder.0", "encoder.1 · head 2", "Mine $"} <= set(shown)
-    assert "Down: source words. Across: source words." in " ".join(shown)
+    assert "Down: attending words. Across: attended words." in " ".join(shown)
 
 
 def test_sites_of_one_kind_are_drawn_together_without_being_asked_for(tmp_path):

@@ -77,7 +77,7 @@ def test_small_print_says_what_is_shown_and_what_is_not(tmp_path):
     it.save(tmp_path / "map.svg", head=0)
     shown = " ".join(texts(tmp_path / "map.svg"))
     assert "Reference: y z" in shown
-    assert "when it wrote that output word (cross, head 0 of 2)." in shown
+    assert "when it wrote that output word (cross, head 0 of 0 to 1)." in shown
     assert "Special tokens (</s>) are not drawn; they received 30% of the weight." in shown
     assert "Attention weights do not prove which words the model's output depends on." in shown
     assert "0.50" in shown

@@ -115,6 +115,7 @@ def test_all_sites_and_heads_are_in_the_data_on_one_scale():
         got = np.array(view["cells"]).reshape(expected.shape) / 10 ** data["places"]
         np.testing.assert_allclose(got, expected, atol=0.00501)
     assert data["views"][3]["rows"] == data["views"][3]["columns"] == "source"
+    assert [view["names"] for view in data["views"][2:4]] == [["output", "source"], ["attending", "attended"]]
 
 
 def test_facts_and_several_records():

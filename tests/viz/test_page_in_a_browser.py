@@ -101,7 +101,7 @@ def test_words_and_cells_shade_and_speak(tmp_path):
         "kissed → küsste 0.20 · ihn 0.10",
         "ihn ← him: 0.90",
         "3",
-        "source,source",
+        "attended,attending",
         "3",
         "true",
         "0",

@@ -46,6 +46,12 @@ def test_terminals_underline_and_name_them(it):
     assert "Not in the vocabulary: quokka, zyx." in text
 
 
+def test_a_symbol_in_place_of_a_word_is_explained():
+    text = printed(from_huggingface((np.full((1, 2, 4, 4), 0.25),), ["[CLS]", "a", "[UNK]", "[SEP]"]))
+    assert "[UNK] stands for a word that is not in the vocabulary." in text
+    assert "stands for" not in printed(made())
+
+
 @pytest.mark.parametrize("reversed_words", [False, True])
 def test_a_heatmap_underlines_them_at_their_places(reversed_words):
     it = made(reversed_words=reversed_words)

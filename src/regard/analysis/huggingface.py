@@ -41,7 +41,20 @@ def from_huggingface(model: Any, tokenizer: Any, text: Any = None, **settings: A
         tokenizer: The model's tokenizer or processor; or the tokens that an output belongs to.
         text: The text that the model reads; or the target tokens of an output.
         settings: The other arguments of `regard.analysis.huggingface.record_of_model` or `regard.records.from_huggingface`.
+
+    Raises:
+        RequestError: If `model` is a name, or comes after the tokenizer.
     """
+    if isinstance(tokenizer, nn.Module):
+        raise RequestError(
+            f"from_huggingface: got {type(model).__name__} and then {type(tokenizer).__name__}, expected the model first: "
+            "from_huggingface(model, tokenizer, text)"
+        )
+    if isinstance(model, str):
+        raise RequestError(
+            f"from_huggingface: model is the text {model!r:.60}, expected a model or its output: load it first, for example "
+            "with transformers.AutoModel.from_pretrained, and its tokenizer with AutoTokenizer.from_pretrained"
+        )
     return from_output(model, tokenizer, text, **settings)
 
 
@@ -110,9 +123,9 @@ def record_of_model(
 
     Raises:
         DataError: If an image cannot be read.
-        RequestError: If the tokenizer or an input has the wrong type or does not fit the model, the text has no tokens, a
-            target is given to a model that reads one text, the model has to generate a text but cannot, the patches have an
-            unknown grid, or `capture` finds no attention in it.
+        RequestError: If the tokenizer or an input has the wrong type or does not fit the model, a word of a list has spaces,
+            the text has no tokens, a target is given to a model that reads one text, the model has to generate a text but
+            cannot, the patches have an unknown grid, or `capture` finds no attention in it.
 
     Example:
         >>> record = regard.from_huggingface(model, tokenizer, "A good day.")  # doctest: +SKIP

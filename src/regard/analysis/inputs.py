@@ -44,6 +44,7 @@ def read_inputs(
     if audio is not None:
         return _read_sound(processor, text, audio, sampling_rate)
     if image is None:
+        _refuse_places(processor, text)
         return read_text(getattr(processor, "tokenizer", processor), text, batch=batch)
     images = tuple(read_image(each) for each in (image if isinstance(image, list | tuple) else [image]))
     if not images:
@@ -67,6 +68,19 @@ def read_inputs(
     return Inputs(tensors, images)
 
 
+def _refuse_places(processor: Any, text: Any) -> None:
+    """Raise an error if an image or a sound was given as text, or if the processor reads no texts."""
+    fields = set() if hasattr(processor, "tokenizer") else set(getattr(processor, "model_input_names", ()))
+    reads = fields if "input_ids" not in fields else set()
+    if isinstance(text, Image.Image) or (isinstance(text, np.ndarray | Tensor) and text.ndim > 2) or "pixel_values" in reads:
+        argument = "an image by name: from_huggingface(model, processor, image=image)"
+    elif reads & {"input_features", "input_values"}:
+        argument = "a sound by name: from_huggingface(model, processor, audio=samples, sampling_rate=rate)"
+    else:
+        return
+    raise RequestError(f"from_huggingface: got {type(processor).__name__} and {type(text).__name__} as text; give {argument}")
+
+
 def read_text(tokenizer: Any, text: Any, side: str = "text", *, batch: int | None = None) -> Inputs:
     """Read a text, an encoding, ids, words or chat messages; `side` is `text_target` for a target."""
     words: tuple[str, ...] = ()
@@ -78,6 +92,11 @@ def read_text(tokenizer: Any, text: Any, side: str = "text", *, batch: int | Non
     elif _is_chat(text):
         encoded = dict(_template(tokenizer, text, tokenize=True, return_dict=True, return_tensors="pt"))
     elif isinstance(text, list | tuple) and text and all(isinstance(each, str) for each in text):
+        if several := next((each for each in text if len(each.split()) > 1), ""):
+            raise RequestError(
+                f"from_huggingface: got a list with {several!r:.60}, which has several words, expected a list of the words of "
+                "one text: call it once for each text, or give a pair as its encoding, tokenizer(a, b, return_tensors='pt')"
+            )
         words, encoded = tuple(text), _ask(tokenizer, "words", **{side: list(text)}, is_split_into_words=True)
         if not getattr(encoded, "is_fast", False):
             raise RequestError(f"from_huggingface: {type(tokenizer).__name__} doesn't say which tokens a word has: give a text")

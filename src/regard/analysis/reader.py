@@ -47,7 +47,8 @@ class Reader:
             raise RequestError("from_huggingface: the text has no tokens, expected at least one")
         if target is not None and (not self.is_pair or self.has_queries):
             reads = "an image" if self.has_queries or ids is None else "one text"
-            raise RequestError(f"from_huggingface: {name} reads {reads}, and a target was given: leave it out")
+            pair = "" if ids is None else ", or give a pair of texts as its encoding, tokenizer(a, b, return_tensors='pt')"
+            raise RequestError(f"from_huggingface: {name} reads {reads}, and a target was given: leave it out{pair}")
         if self.has_queries:
             return
         if self.is_pair and target is None:

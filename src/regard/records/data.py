@@ -441,7 +441,8 @@ class AttentionRecord:
     def __repr__(self) -> str:
         """Return one line with the texts and the sizes of the weights."""
         sites = ", ".join(f"{site} {'×'.join(map(str, array.shape))}" for site, array in self.weights.items())
-        return f"AttentionRecord({self.source_text!r} → {self.target_text!r}; {sites})"
+        texts = " → ".join(repr(text) for text in (self.source_text, self.target_text) if text)
+        return f"AttentionRecord({texts or repr('')}; {sites})"
 
     def __eq__(self, other: object) -> bool:
         """Return whether all fields of two records are equal, including the weights."""

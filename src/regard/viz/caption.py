@@ -12,8 +12,7 @@ from regard.records.views import UNKNOWN_TOKENS, WordView, sides
 from regard.viz.labels import isolated, label
 from regard.viz.numbers import fixed, percent
 
-NAMES = {"source": "source", "target": "output"}
-"""Names of the sides of a record."""
+_NAMES = {"source": "source", "target": "output"}
 Kind = Literal["label", "pool", "encoder", "decoder", "language", "cross"]
 
 # Descriptions of pictures; `row` and `columns` are replaced by the units of rows and columns, such as `word` and `words`.
@@ -34,6 +33,12 @@ _MOST_NAMES, _MOST_UNKNOWN = 4, 8
 _LONGEST_NOTE = 800
 # Rows count as normalised if their sums differ from one by no more than this.
 _TOLERANCE = 0.02
+
+
+def axis_names(site: str) -> tuple[str, str]:
+    """Return names for the rows and the columns of a site; those of self-attention are on the same side."""
+    down, across = sides(site)
+    return ("attending", "attended") if down == across else (_NAMES[down], _NAMES[across])
 
 
 def kind_of(record: AttentionRecord, site: str) -> Kind:
@@ -95,7 +100,7 @@ def shows(
     if grid:
         return f"{what}, for each layer and head."
     heads = record.num_heads(sites[0])
-    which = "" if heads is None else f", mean of {heads} heads" if head is None else f", head {head} of {heads}"
+    which = "" if heads is None else f", mean of {heads} heads" if head is None else f", head {head} of 0 to {heads - 1}"
     which = which.replace("mean of 1 heads", "its one head")
     return f"{what} ({label(sites[0], 80)}{which})."
 
@@ -139,11 +144,13 @@ def _part(shares: np.ndarray) -> str:
 
 
 def unknown(view: WordView) -> list[str]:
-    """Return a sentence that names the words that are underlined because they are not in the model's vocabulary."""
+    """Return sentences on the words that are underlined because they are not in the model's vocabulary."""
     pairs = [*zip(view.columns, view.unknown_columns, strict=True), *zip(view.rows, view.unknown_rows, strict=True)]
     names = list(dict.fromkeys(word for word, is_unknown in pairs if is_unknown and word not in UNKNOWN_TOKENS))
     shown = ", ".join(isolated(label(name, 24)) for name in names[:_MOST_UNKNOWN])
-    return [f"Not in the vocabulary: {shown}{', …' if len(names) > _MOST_UNKNOWN else ''}."] if names else []
+    said = [f"Not in the vocabulary: {shown}{', …' if len(names) > _MOST_UNKNOWN else ''}."] if names else []
+    replaced = dict.fromkeys(word for word, is_unknown in pairs if is_unknown and word in UNKNOWN_TOKENS)
+    return said + [f"{isolated(word)} stands for a word that is not in the vocabulary." for word in replaced]
 
 
 def empty(record: AttentionRecord, site: str) -> str:

@@ -17,7 +17,7 @@ from regard.plurals import plural
 from regard.records import AttentionRecord
 from regard.records.views import WordView, sides
 from regard.viz import colour, picture
-from regard.viz.caption import NAMES, empty, note, write
+from regard.viz.caption import axis_names, empty, note, write
 from regard.viz.colour import palette
 from regard.viz.labels import label, runs_right_to_left
 from regard.viz.picture import Picture
@@ -125,7 +125,9 @@ def draw(
 
 
 def _foot(record: AttentionRecord, sites: Sequence[str], views: Sequence[WordView], has_words: bool) -> list[str]:
-    down, across = (f"{NAMES[side]} {plural(record.unit(side))}" for side in sides(sites[0]))
+    down, across = (
+        f"{name} {plural(record.unit(side))}" for name, side in zip(axis_names(sites[0]), sides(sites[0]), strict=True)
+    )
     rows, columns = views[0].rows, views[0].columns
     axes = f"Down: {down}. Across: {across}{', from right to left' if runs_right_to_left(columns) else ''}."
     axes += f" A line after every {_GUIDE} rows and columns." if max(len(rows), len(columns)) > _GUIDE else ""

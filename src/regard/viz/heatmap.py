@@ -6,9 +6,8 @@ The picture grows with the words, so that a text of two or of a hundred words is
 from pathlib import Path
 
 from regard.records import AttentionRecord
-from regard.records.views import sides
 from regard.viz import colour, picture
-from regard.viz.caption import NAMES, empty, note, write
+from regard.viz.caption import axis_names, empty, note, write
 from regard.viz.labels import label, runs_right_to_left
 from regard.viz.numbers import blank_cells, decimals, fixed, greatest
 from regard.viz.picture import Picture
@@ -60,7 +59,7 @@ def draw(
     with picture.begin("heatmap", [*rows, *columns, *(foot or ()), title], path) as figure:
         width = max(side, max(figure.measure(columns, size)) + 0.14)
         angle = 0 if width <= max(side, 0.9) and len(columns) <= 16 else 45 if len(columns) <= 40 else 90
-        down, across = (NAMES[each] for each in sides(site))
+        down, across = axis_names(site)
         axes = picture.draw_matrix(
             figure,
             matrix,

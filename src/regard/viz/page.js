@@ -9,7 +9,6 @@ for (const article of document.querySelectorAll(".matrix")) {
   const units = article.querySelector("select.units");
   const texts = article.querySelector("select.texts");
   const told = article.querySelector(".told");
-  const names = { source: "source", target: "output" };
   let view = data.views[0];
   let places = {};
   // The indices of the words that the lines and the table list: not those of patches and frames, and only the chosen texts.
@@ -135,7 +134,7 @@ for (const article of document.querySelectorAll(".matrix")) {
   };
 
   const drawLine = (side) => {
-    lines[side].previousElementSibling.textContent = names[axis(side).split(" ")[0]];
+    lines[side].previousElementSibling.textContent = view.names[side === "row" ? 0 : 1];
     lines[side].parentElement.hidden = !listed[side].length;
     lines[side].replaceChildren(
       ...listed[side].map((index) => {

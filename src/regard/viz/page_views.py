@@ -25,8 +25,6 @@ MOST_LABELS = 20
 _MOST_AMONG = 40_000
 # Quality of photographs on a page, from 0 to 100.
 _QUALITY = 88
-# Names of the axes. A second list of words of one side has a number, such as `source 2`.
-_NAMES = {"source": "source", "target": "output"}
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,11 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
     return {
         # The source comes first, in reading order.
         "sentences": [
-            (side, _NAMES[first[side].split()[0]], [axis["words"][index] for index in listed], _among(axis["unknown"], listed))
-            for side, axis, listed in (("columns", across, columns), ("rows", down, rows))
+            (side, name, [axis["words"][index] for index in listed], _among(axis["unknown"], listed))
+            for side, name, axis, listed in (
+                ("columns", first["names"][1], across, columns),
+                ("rows", first["names"][0], down, rows),
+            )
         ],
         "is_empty": not first["cells"],
         "has_table": bool(columns),
@@ -214,8 +215,9 @@ def _named_views(
         rows = _register(named, down, (view.rows, view.unknown_rows, view.row_spans, view.row_times), figures)
         columns = _register(named, across, (view.columns, view.unknown_columns, view.column_spans, ()), figures)
         told = _told(choices[kind], site, head, view, options) if view.matrix.size else ""
-        facts = {"rows": rows, "columns": columns, "told": told, "cells": units(view.matrix, precision)}
-        views.append({"units": kind, "site": label(site, 80), "head": head, **facts})
+        facts = {"rows": rows, "columns": columns, "names": caption.axis_names(site), "told": told}
+        cells = units(view.matrix, precision)
+        views.append({"units": kind, "site": label(site, 80), "head": head, **facts, "cells": cells})
     return axes, views
 
 

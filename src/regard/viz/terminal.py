@@ -70,7 +70,9 @@ def render(
         sentences = [most_weight(words, weights), *sentences] if caption else []
         _print_classification(record, words, view.unknown_columns, weights, console)
     elif view.matrix.size:
-        down, across = (f"{captions.NAMES[side]} {plural(record.unit(side))}" for side in sides(site))
+        down, across = (
+            f"{name} {plural(record.unit(side))}" for name, side in zip(captions.axis_names(site), sides(site), strict=True)
+        )
         _print_matrix(view, down, across, console)
     else:
         console.print(Text(captions.empty(record, site)))
