@@ -50,3 +50,12 @@ def test_copies_are_made_smaller_until_they_fit():
     copy = to_png(noise, max_bytes=5_000)
     assert len(copy) <= 5_000
     assert Image.open(io.BytesIO(copy)).width >= 30
+
+
+def test_an_image_of_the_caller_stays_as_it_is():
+    given = Image.new("RGB", (2, 2), "red")
+    given.info["comment"] = b"mine"
+    read = read_image(given)
+    read.putpixel((0, 0), (0, 0, 0))
+    assert given.getpixel((0, 0)) == (255, 0, 0)
+    assert given.info == {"comment": b"mine"}

@@ -51,9 +51,9 @@ def read_image(source: Any, *, where: str = "") -> "Image":
             if has_16_bits:
                 image = image.convert("I").point(lambda value: value / 256).convert("L")
             if image.has_transparency_data:
-                image = image.convert("RGBA")
-                image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-            image = image.convert("RGB")
+                over, image = image.convert("RGBA"), Image.new("RGB", image.size, "white")
+                image.paste(over, mask=over)
+            image = image if image.mode == "RGB" else image.convert("RGB")  # which would copy it
             image.info = {}  # Pillow would write comments and colour profiles of any size into copies
             return image
     except DataError:

@@ -131,3 +131,9 @@ def test_what_is_no_image_is_refused_by_name(source, message):
 def test_errors_say_what_is_expected(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize("rate", [float("inf"), float("nan"), 1e300, -1, 0, "fast"])
+def test_rates_that_are_not_possible(rate):
+    with pytest.raises(DataError, match="frames: rate"):
+        regard.frames(3, 0.02, [0.1, 0.2], rate)

@@ -187,3 +187,16 @@ def test_attention_between_segments_of_the_same_name_is_not_guessed():
     made = from_huggingface({"attentions": [np.full((1, 1, 4, 4), 0.25)]}, ["a", "b", "c", "d"], source_segments=texts)
     with pytest.raises(RequestError, match="2 segments are named 'A'; give each its own name"):
         made.view(between=("A", ""))
+
+
+def test_mistakes_are_named():
+    output, tokens = {"attentions": [np.full((1, 1, 2, 2), 0.5)]}, ["a", "b"]
+    made = from_huggingface(output, tokens, source_segments=[{"kind": "text", "start": 0, "end": 2, "name": "A"}])
+    assert made.source_segments == (TextSegment(start=0, end=2, name="A"),)
+    with pytest.raises(DataError, match="source_segments must be a list of segments, got TextSegment"):
+        from_huggingface(output, tokens, source_segments=made.source_segments[0])
+    with pytest.raises(ShapeError, match="ends at token 3, but the side has 2 tokens"):
+        from_huggingface(output, tokens, source_segments=[TextSegment(start=0, end=3)])
+    for between in ("AA", ("A",), 1):
+        with pytest.raises(RequestError, match="expected the names of two segments"):
+            made.view(between=between)

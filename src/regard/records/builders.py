@@ -14,6 +14,7 @@ from regard.errors import DataError, RequestError, ShapeError, nearest
 from regard.records import checks, encoding, layouts
 from regard.records.data import NOTE, AttentionRecord
 from regard.records.segments import Segment
+from regard.records.segments import check as check_segments
 from regard.records.subwords import SPELLED_IN_BYTES, Scheme, join
 from regard.rendering import Units
 
@@ -219,7 +220,7 @@ def record_of_tokens(
     if subwords == "none":
         subwords, units = "auto", "tokens"  # with readable labels, also if letters stand for bytes
     texts = {"source": options.get("source_text", ""), "target": options.get("target_text", "")}
-    segments = {"source": tuple(options.get("source_segments", ())), "target": tuple(options.get("target_segments", ()))}
+    segments = {"source": options.get("source_segments", ()), "target": options.get("target_segments", ())}
     sides = {"source": checks.strings("tokens", tokens)}
     sides["target"] = () if target_tokens is None else checks.strings("target_tokens", target_tokens)
     if target_tokens is None and all(site.startswith("decoder") for site in weights):
@@ -228,9 +229,10 @@ def record_of_tokens(
         segments = {"source": (), "target": segments["target"] or segments["source"]}
     fields: dict[str, Any] = {}
     for side, side_tokens in sides.items():
-        words, word_of, scheme = _words_of(side_tokens, segments[side], subwords, options.get("special"))
+        checked = check_segments(f"{side}_segments", segments[side], range(len(side_tokens)))
+        words, word_of, scheme = _words_of(side_tokens, checked, subwords, options.get("special"))
         fields |= {f"{side}_tokens": side_tokens, f"{side}_words": words, f"{side}_word_of": word_of}
-        fields[f"{side}_segments"] = segments[side]
+        fields[f"{side}_segments"] = checked
         fields |= {f"{side}_scheme": scheme if side_tokens and scheme in SPELLED_IN_BYTES else "", f"{side}_text": texts[side]}
     note = options.get("note", NOTE)
     return AttentionRecord(weights=dict(weights), target_is_read=target_is_read, note=note, **fields).in_units(units)

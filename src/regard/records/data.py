@@ -255,6 +255,8 @@ class AttentionRecord:
         Raises:
             RequestError: If there is no such site, head or segment.
         """
+        if between is not None and (not isinstance(between, tuple | list) or len(between) != 2):
+            raise RequestError(f"between is {between!r:.60}, expected the names of two segments: ('answer', 'question')")
         site = self.site(site)
         rows, columns = self._axes(site)
         view = views.word_view(views.pick_head(self.weights[site], site, head), rows, columns, special=special)

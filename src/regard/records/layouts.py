@@ -13,7 +13,7 @@ from regard.records.segments import MAX_PICTURE_BYTES, ImageSegment, Segment, So
 
 Side = Iterable[str | Segment] | Segment | Mapping[str, Iterable[str] | Segment]
 """The words of one side of a record, with images and sounds among them, or several texts, images and sounds by their names."""
-_WAVE = 2000
+_WAVE, _MAX_RATE = 2000, 1e9
 
 
 def patches(rows: int, columns: int, image: Any = None, *, name: str = "") -> ImageSegment:
@@ -68,8 +68,8 @@ def _envelope(samples: Any, rate: float | None, seconds: float) -> tuple[float, 
     array = np.abs(checks.to_float32("samples", samples)).astype(np.float64)
     if array.ndim != 1 or not array.size or not np.isfinite(array).all():
         raise ShapeError(f"frames: samples of shape {array.shape}, expected finite numbers along one axis: one channel")
-    if rate is not None and not rate > 0:
-        raise DataError(f"frames: rate must be above 0, got {rate!r:.20}")
+    if (rate := checks.number("frames: rate", rate)) is not None and not 0 < rate <= _MAX_RATE:
+        raise DataError(f"frames: rate must be above 0 and at most {_MAX_RATE:g} samples per second, got {rate:g}")
     total = len(array) if rate is None else max(1, round(rate * seconds))
     array = array[:total]
     bins = min(_WAVE, total)
