@@ -11,7 +11,7 @@ from regard.errors import RequestError
 from regard.evaluation.comparison import bootstrap_mean
 from regard.models.build import build_translator
 from regard.reweight import flatten, for_site, for_steps
-from regard.tasks.translation.faithfulness import TranslationProbe
+from regard.tasks.translation.probe import TranslationProbe
 
 TEXTS = [
     "one two three .",
@@ -106,9 +106,9 @@ def test_gradients_are_those_of_finite_differences():
     torch.manual_seed(0)
     size = translator.bundle.parts.source.size
     model = translator.model = build_translator(MODELS["luong"], source_size=size, target_size=size).double().eval()
-    probe = TranslationProbe(translator, torch.tensor([[5, 6, 7, 3]]))
+    probe = TranslationProbe(translator.model, torch.tensor([[5, 6, 7, 3]]))
     found = abs(probe.gradients())
-    step, token = 1, int(probe.target[1])
+    step, token = 1, int(probe.decision[1])
     with torch.no_grad():
         scores = []
         for sign in (1, -1):  # along the embedding itself: gradient · input

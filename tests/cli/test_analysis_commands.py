@@ -77,6 +77,22 @@ def test_faithfulness_prints_and_keeps_what_it_found(models, reviews, capsys):
     assert found["sentence"] in result.attention.to_json()
 
 
+def test_attributions_are_compared_and_drawn(models, reviews, capsys):
+    arguments = ["--permutations", "2", "--texts", "4", "--attribution", "gradients", "--attribution", "integrated"]
+    assert cli.main(["faithfulness", models[0], str(reviews), *arguments]) == 0
+    assert "\nintegrated" in capsys.readouterr().out
+    assert cli.main(["look", models[0], "an honest film", "--attribution", "leave_one_out"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "falls if that word is left out (leave-one-out)" in shown
+    assert "Attention weights do not prove" not in shown
+    picture = reviews.with_suffix(".svg")
+    assert cli.main(["look", models[0], "an honest film", "--attribution", "integrated", "--to", str(picture)]) == 0
+    assert "compared with a text of unknown" in " ".join(picture.read_text().split())
+    for wrong, message in (("integral", "did you mean 'integrated'?"), ("rollout", "no layers of self-attention")):
+        assert cli.main(["look", models[0], "an honest film", "--attribution", wrong]) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_faithfulness_as_json_is_the_same_twice(models, reviews, capsys):
     printed = []
     for _ in range(2):

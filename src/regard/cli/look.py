@@ -38,6 +38,8 @@ def main(arguments: Sequence[str]) -> None:
     model = load_model(options)
 
     operation: AttentionOperation = own.create(AttentionOperation, options, model.config.task)
+    if options.attribution and options.heads:
+        raise RequestError("look: --heads is for attention, and --attribution shows another site; leave one of them out")
     if sites := _heads(model.model.sites, options):
         operation = replace(operation, sites=tuple(dict.fromkeys([*model.main_sites, *sites])))
     [found] = operation.run(model, [Text(options.sentence)])
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str]) -> None:
         family = options.heads or (site and site.partition(".")[0])
         pictured = family and Path(options.to).suffix.lower() in PICTURES
         # A picture has room for one kind of heads; pages and data contain all sites.
-        drawn = f"{family}.*" if pictured else None
+        drawn = found.site if options.attribution else f"{family}.*" if pictured else None
         record.save(options.to, site=drawn, **{name: getattr(options, name) for name in PICTURE_OPTIONS})
         label = [record.target_text] if record.is_classification else []
         show(f"written to {options.to}: {' · '.join([*found.headline.splitlines(), *label])}")
@@ -59,7 +61,7 @@ def main(arguments: Sequence[str]) -> None:
     show(f"{found.headline}\n")
     shown = {"site": site, "special": options.special, "caption": options.caption}
     terminal.render(record.in_units(options.units), SafeConsole(), **shown)
-    if site is not None and options.caption:
+    if site is not None and options.caption and not options.attribution:
         show("Add --to FILE to draw all layers and heads.")
 
 
@@ -73,6 +75,7 @@ def _parser() -> tuple[Parser, TaskOptions]:
         '  regard look runs/mine "The old man sang." --to map.png\n'
         '  regard look runs/mine "The old man sang." --target "Der alte Mann sang."\n'
         '  regard look runs/reviews "a gripping , honest film" --to words.html\n'
+        '  regard look runs/reviews "a gripping , honest film" --attribution integrated\n'
         '  regard look runs/stories "once upon a time" --to heads.png\n'
         '  regard look runs/transformer "The old man sang." --heads cross --to heads.png\n'
         '  regard look runs/transformer "The old man sang." --heads all --to heads.html',

@@ -1,6 +1,7 @@
 """The measure of how well attention shows what a prediction depends on, and its report, for every task."""
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -9,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import RequestError
@@ -17,6 +18,8 @@ from regard.evaluation.comparison import bootstrap_mean
 from regard.evaluation.tables import finite, table
 from regard.plurals import counted
 from regard.reweight import Reweight, flatten
+from regard.tasks.attribution import UnavailableError, attribute, check_names
+from regard.tasks.probe import Probe
 from regard.tasks.requests import counting_bar
 from regard.viz import losses
 from regard.viz.picture import Picture
@@ -66,6 +69,24 @@ class Spread:
     texts: int
 
 
+@dataclass(frozen=True)
+class AttributionScore:
+    """How well an attribution finds the words that decide."""
+
+    name: str
+    """Name of the attribution; see `regard.tasks.attribution`."""
+    texts: int
+    """Number of texts for which it has values."""
+    losses: Mapping[str, float]
+    """Mean loss of probability for each way of removing words, in the order of the attribution."""
+    p: Mapping[str, float]
+    """Two-sided p-values of the differences from attention, by bootstrap over texts; empty for attention."""
+    seconds: float
+    """Mean time to compute the attribution of a text."""
+    reason: str = ""
+    """Why there are texts without values."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Report(ABC):
     """Base of reports on faithfulness, with two tables, bars, and sentences that explain them."""
@@ -89,6 +110,8 @@ class Report(ABC):
     """Share of the predictions that change to another label or token with equal weights."""
     permuted: Spread
     """Total variation distance of the predictions under permuted weights; the median over permutations."""
+    attributions: tuple[AttributionScore, ...] = ()
+    """Attributions that were compared, attention first; empty if none was requested."""
 
     @property
     @abstractmethod
@@ -139,31 +162,40 @@ class Report(ABC):
             rest.append([name, *cells])
         header = ["probability lost", "attention", "random", "best tried", "p", *shares]
         tables = table(header, rows, widest=48), table(["", "mean", "± sd", f"{self.noun}s"], rest, widest=48)
-        return "\n\n".join([counted(self.texts, self.noun), *tables, self.sentence])
+        return "\n\n".join([counted(self.texts, self.noun), *tables, *self._compared(), self.sentence])
+
+    def _compared(self) -> list[str]:
+        """Return the table of attributions, why some have no values, and a sentence on the best one; nothing without any."""
+        known = [one for one in self.attributions if one.texts]
+        if not known:
+            return []
+        first, rows = next(iter(self.ways)), []
+        for one in self.attributions:
+            losses = [f"{one.losses[way]:.3f}" if one.texts else "none" for way in self.ways]
+            rest = [f"{one.p[first]:.4f}" if one.p else "", f"{one.seconds:.3f}" if one.texts else ""]
+            rows.append([one.name, *losses, *rest, f"{one.texts:,}"])
+        header = ["attribution", *self.ways, "p vs. attention", "seconds", f"{self.noun}s"]
+        best = max(known, key=lambda one: one.losses[first])
+        better = [one.name for one in known if one.p and one.p[first] < CERTAIN and one.losses[first] > known[0].losses[first]]
+        told = f"The words that decide are found best by {best.name}: without them, the probability falls by "
+        told += f"{best.losses[first]:.3f}"
+        told += f"; with attention, by {known[0].losses[first]:.3f}" if best is not known[0] else ""
+        told += f". Better than attention (p < {CERTAIN:g}): {', '.join(better) or 'none'}."
+        notes = list(dict.fromkeys(one.reason for one in self.attributions if one.reason))
+        return ["\n".join([table(header, rows), *notes]), told]
 
 
-class Probe(ABC):
-    """A model's predictions for one text: with all of its words (or tokens), without some of them, with other weights.
+class MeasuredProbe(Probe):
+    """A probe of a text whose attention is measured."""
 
-    A classifier predicts its label in one step, a translator a token in each of T steps. Predictions are probabilities (B,T,C).
-    """
-
-    attention: Float[np.ndarray, "T W"]
-    """Attention of each step over the W words."""
     several: bool = False
     """If True, each class has its own probability."""
 
     @abstractmethod
-    def keep(self, kept: Bool[np.ndarray, "B W"]) -> Float[Tensor, "B T C"]:
-        """Return the predictions for the text with some words only."""
-
-    @abstractmethod
-    def reweight(self, reweight: Reweight, copies: int = 1) -> Float[Tensor, "B T C"]:
-        """Return the predictions for copies of the text whose weights `reweight` replaces."""
-
-    @abstractmethod
-    def gradients(self) -> Float[np.ndarray, "T W"] | None:
-        """Return gradient × input of each step's log probability; None if the model's input has no embedding."""
+    def ordered(
+        self, importance: Float[np.ndarray, "R T W"], generator: np.random.Generator
+    ) -> dict[str, Float[np.ndarray, " R"]]:
+        """Return the losses of the removals of the report if words are removed in R orders, the most important first."""
 
     @abstractmethod
     def removals(
@@ -183,7 +215,14 @@ class Probe(ABC):
         """Return the most probable class; for several labels, whether each probability exceeds ½."""
         return predictions > 0.5 if self.several else predictions.argmax(-1, keepdim=True)
 
-    def measure(self, permutations: int, generator: np.random.Generator, *, is_affordable: bool = True) -> dict[str, Any]:
+    def measure(
+        self,
+        permutations: int,
+        generator: np.random.Generator,
+        *,
+        is_affordable: bool = True,
+        attributions: Sequence[str] = (),
+    ) -> dict[str, Any]:
         """Return the measures of this text; those that need many predictions are NaN unless `is_affordable`."""
         num_words = self.attention.shape[1]
         with torch.inference_mode():
@@ -209,7 +248,27 @@ class Probe(ABC):
             "permuted": permuted,
             "decided": decided[0].numpy(force=True),
             "uniform_decided": otherwise[0].numpy(force=True),
+            "attributions": self._compare(attributions) if is_affordable else {},
         }
+
+    def _compare(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the losses in the orders of attributions with the seconds that these took, or why one has no values."""
+        found: dict[str, dict[str, Any]] = {}
+        orders = []
+        for name in names:
+            start = time.perf_counter()
+            try:
+                orders.append(self.to_words(attribute(self, name)))
+                found[name] = {"seconds": time.perf_counter() - start}
+            except UnavailableError as error:
+                found[name] = {"reason": str(error)}
+        known = [name for name in names if "seconds" in found[name]]
+        if known:
+            # Equal values are in random order; the other measures of the report draw from their own generator.
+            for way, losses in self.ordered(np.stack(orders), np.random.default_rng(0)).items():
+                for name, loss in zip(known, losses.tolist(), strict=True):
+                    found[name][way] = loss
+        return found
 
     def _agreement(self, importance: Float[np.ndarray, "T W"] | None) -> float:
         """Return the mean Kendall τ of attention and an importance of each word; NaN if there is no importance."""
@@ -218,22 +277,47 @@ class Probe(ABC):
 
 
 def measure_all(
-    probes: Iterable[Probe], total: int, *, affordable: int, permutations: int, seed: int, progress: bool
+    probes: Iterable[MeasuredProbe],
+    total: int,
+    *,
+    affordable: int,
+    permutations: int,
+    seed: int,
+    progress: bool,
+    attributions: Sequence[str] = (),
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Measure texts, and return the fields that all reports have, and each text's values by name.
 
     The costly measures use the first `affordable` texts of `total`.
     """
+    names = check_names("faithfulness", ["attention", *attributions]) if attributions else []
     if permutations < 1:
         raise RequestError(f"faithfulness: permutations is {permutations}, expected 1 or more")
     generator, rows = np.random.default_rng(seed), []
     with counting_bar("measuring", total, shown=progress) as advance:
         for number, probe in enumerate(probes):
-            rows.append(probe.measure(permutations, generator, is_affordable=number < affordable))
+            rows.append(probe.measure(permutations, generator, is_affordable=number < affordable, attributions=names))
             advance(1)
+    compared = [row.pop("attributions") for row in rows]
     values = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    shared = {name: spread(values[name]) for name in ("leave_one_out", "gradient", "uniform", "permuted")}
+    shared: dict[str, Any] = {name: spread(values[name]) for name in ("leave_one_out", "gradient", "uniform", "permuted")}
+    shared["attributions"] = tuple(_score(name, [row for row in compared if row], seed) for name in names)
     return {"texts": len(rows), "uniform_changed": float(values["uniform_changed"].mean()), **shared}, values
+
+
+def _score(name: str, rows: Sequence[Mapping[str, Mapping[str, Any]]], seed: int) -> AttributionScore:
+    """Summarise an attribution of several texts, and compare it with attention on the texts for which it has values."""
+    known = [row for row in rows if "seconds" in row[name]]
+    reason = next((row[name]["reason"] for row in rows if "reason" in row[name]), "")
+    ways = [way for way in known[0][name] if way != "seconds"] if known else []
+    losses: dict[str, float] = {}
+    p: dict[str, float] = {}
+    for way in ways:
+        both = [np.array([row[one][way] for row in known]) for one in ("attention", name)]
+        losses[way] = float(both[1].mean())
+        p |= {} if name == "attention" else {way: bootstrap_mean(*both, seed=seed).p}
+    seconds = float(np.mean([row[name]["seconds"] for row in known])) if known else math.nan
+    return AttributionScore(name, len(known), losses, p, seconds, reason)
 
 
 def removal(losses: Float[np.ndarray, "N 3 K"], *, seed: int = 1) -> Removal:

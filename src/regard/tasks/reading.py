@@ -12,7 +12,7 @@ from regard.config.fields import Count
 from regard.config.loading import dump_config, load_config, override_layer
 from regard.errors import RequestError
 from regard.rendering import PICTURES
-from regard.task.operation import FileOperation, Files
+from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Sites, Text
 from regard.terminal import show
 from regard.text.opening import ending, fits_utf8
 
@@ -70,6 +70,34 @@ def read_all(chunks: Iterator[Any], report: ReadingReport, *names: str) -> list[
 
 
 @dataclass(frozen=True, kw_only=True)
+class AttributingOperation(AttentionOperation):
+    """Return the attention of predictions, and attributions as further sites."""
+
+    attribution: tuple[str, ...] = ()
+    """Attribution to show instead of attention: rollout, gradients, integrated, values or leave_one_out; may be given several
+    times, or all for all, to write a page or data."""
+
+    command_only: ClassVar = frozenset({"attribution"})  # it costs up to 256 times as much as a prediction
+
+    def run(self, predictor: Any, texts: Sequence[Text], *, record: Sites = (), progress: bool = False) -> list[Look]:
+        """Return the results of the task's first operation, with the attributions of the options."""
+        looks = super().run(predictor, texts, record=record, progress=progress)
+        return self.attributed(looks, predictor, [one.text for one in texts])
+
+    def attributed(self, looks: list[Look], predictor: Any, texts: Sequence[str], **options: Any) -> list[Look]:
+        """Return results with attributions; the first one is shown. `options` are those of the predictor's `attribute`."""
+        if not self.attribution:
+            return looks
+        records = predictor.attribute(texts, self.attribution, record=self.sites or None, **options)
+        found = []
+        for look, one in zip(looks, records, strict=True):
+            recorded = () if look.record is None else look.record.sites
+            shown = next((site for site in one.sites if site not in recorded), one.sites[0])
+            found.append(replace(look, record=one, site=shown))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
 class Measure(FileOperation):
     """Measure whether a model attends to what its predictions depend on; print a table and sentences on its meaning."""
 
@@ -77,6 +105,9 @@ class Measure(FileOperation):
     """Maximum number of texts or sentences; if there are more, a random sample is measured."""
     permutations: Count = 100
     """Number of permutations of the weights of each text or sentence."""
+    attribution: tuple[str, ...] = ()
+    """Attribution to compare with attention: rollout, gradients, integrated, values, leave_one_out, or all; may be given
+    several times."""
     picture: str = ""
     """File for a picture of the decreases in probability, as bars."""
 
@@ -86,7 +117,8 @@ class Measure(FileOperation):
     @property
     def sizes(self) -> dict[str, Any]:
         """The arguments of a measuring function that all tasks share."""
-        return {"max_texts": self.texts, "permutations": self.permutations, "progress": True}
+        sizes = {"max_texts": self.texts, "permutations": self.permutations, "progress": True}
+        return {**sizes, "attributions": self.attribution}
 
     def draw(self, predictor: Any, result: Any, *, caption: bool) -> None:
         """Draw the bars, if a file is named for them."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from regard.plurals import plural
 from regard.records import AttentionRecord
+from regard.records.attribution import ATTRIBUTIONS
 from regard.records.data import NOTE
 from regard.records.views import UNKNOWN_TOKENS, WordView, sides
 from regard.viz.labels import isolated, label
@@ -65,12 +66,17 @@ def write(
     `each` is the part of the picture that shows the weights of one output, and `units` are those of rows and columns.
     """
     shown = shows(record, sites, head, grid=grid, each=each, units=units)
-    return [shown, *borders(views[0]), *hides(views), *unknown(views[0]), *note(record, units[1] if units else "word")]
+    last = note(record, units[1] if units else "word", is_attention=sites[0] not in ATTRIBUTIONS)
+    return [shown, *borders(views[0]), *hides(views), *unknown(views[0]), *last]
 
 
-def note(record: AttentionRecord, unit: str = "word") -> list[str]:
-    """Return the record's note on what the weights do not prove, or on what a measurement of their faithfulness showed."""
+def note(record: AttentionRecord, unit: str = "word", *, is_attention: bool = True) -> list[str]:
+    """Return the record's note on what the weights do not prove, or on what a measurement of their faithfulness showed.
+
+    The note that records have by default is about attention; attributions have their own sentence (`shows`).
+    """
     text = record.note.replace("words", plural(unit)) if record.note == NOTE else record.note
+    text = text if is_attention else record.note.removesuffix(NOTE)
     return [label(text, _LONGEST_NOTE)] if text.strip() else []
 
 
@@ -90,6 +96,8 @@ def shows(
     is_causal = all(array.shape[-1] > 2 and not np.triu(array, 1).any() for array in map(record.weights.__getitem__, sites))
     what = _CAUSAL if kind == "encoder" and is_causal else what
     row, column = units or map(record.unit, sides(sites[0]))
+    if sites[0] in ATTRIBUTIONS:
+        return _attributed(record, sites[0], kind, each, (row, column))
     what = what.format(row=row, columns=plural(column))
     what = f"The colours show {what}" if kind == "label" else f"Each {each} shows {what}"
     family, _, part = sites[0].partition(".")
@@ -103,6 +111,15 @@ def shows(
     which = "" if heads is None else f", mean of {heads} heads" if head is None else f", head {head} of 0 to {heads - 1}"
     which = which.replace("mean of 1 heads", "its one head")
     return f"{what} ({label(sites[0], 80)}{which})."
+
+
+def _attributed(record: AttentionRecord, site: str, kind: Kind, each: str, units: tuple[str, str]) -> str:
+    """Return sentences that say what an attribution's values are, and what they do not show."""
+    row, column = units
+    names = {"row": "the label" if kind == "label" else f"that output {row}", "column": column, "columns": plural(column)}
+    told, signed = ATTRIBUTIONS[site], (record.weights[site] < 0).any()
+    first = f"{'The colours show' if kind == 'label' else f'Each {each} shows'} {told.shows.format(**names)}."
+    return f"{first}{' Negative values count against it.' if signed else ''} {told.limits.format(**names)}"
 
 
 def borders(view: WordView) -> list[str]:

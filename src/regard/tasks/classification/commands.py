@@ -11,8 +11,8 @@ from regard.config.fields import Count, Natural
 from regard.errors import RequestError
 from regard.plurals import counted
 from regard.rendering import PICTURES
-from regard.task.operation import AttentionOperation, CompareOperation, FileOperation, Files, Sites, Text, TextOperation
-from regard.tasks.reading import Measure, read_all, read_files
+from regard.task.operation import CompareOperation, FileOperation, Files, Sites, Text, TextOperation
+from regard.tasks.reading import AttributingOperation, Measure, read_all, read_files
 
 if TYPE_CHECKING:
     from regard.evaluation.comparison import Comparison
@@ -229,6 +229,7 @@ class MeasureClassifier(Measure):
     files: ClassVar = FILES
     examples: ClassVar = """\
   regard faithfulness runs/reviews test.tsv
+  regard faithfulness runs/reviews test.tsv --attribution all
   regard faithfulness runs/reviews test.tsv --seeds runs/reviews-2 --seeds runs/reviews-3"""
 
     def run(self, predictor: Classifier, files: Files) -> Faithfulness:
@@ -250,4 +251,4 @@ class MeasureClassifier(Measure):
         save_faithfulness(folder, result.to_dict(), weights=predictor.bundle.signature["files"][WEIGHTS])
 
 
-OPERATIONS = (Classify, AttentionOperation, EvaluateClassifier, CompareClassifiers, MeasureClassifier)
+OPERATIONS = (Classify, AttributingOperation, EvaluateClassifier, CompareClassifiers, MeasureClassifier)

@@ -138,6 +138,7 @@ def measure_faithfulness(
     permutations: int = 100,
     seed: int = 1,
     progress: bool = False,
+    attributions: Sequence[str] = (),
 ) -> Faithfulness:
     """Measure how well a classifier's attention shows which words its predictions depend on.
 
@@ -150,6 +151,8 @@ def measure_faithfulness(
         permutations: Number of permutations of each text's weights.
         seed: Seed of the sample and of all random choices.
         progress: Whether to show a bar on standard error.
+        attributions: Attributions to compare with attention: `rollout`, `gradients`, `integrated`, `values`, `leave_one_out`,
+            or `all`; see `Classifier.attribute`.
 
     Raises:
         RequestError: If the numbers of texts and labels differ, no text in the sample contains a word, or one of `others` has
@@ -173,6 +176,7 @@ def measure_faithfulness(
         permutations=permutations,
         seed=seed,
         progress=progress,
+        attributions=attributions,
     )
     if others:
         report = replace(report, seeds=compare_seeds([classifier, *others], [texts[number] for number in worded]))
@@ -189,6 +193,7 @@ def examine(
     permutations: int = 100,
     seed: int = 1,
     progress: bool = False,
+    attributions: Sequence[str] = (),
 ) -> Faithfulness:
     """Measure the faithfulness of a model on tokenised texts, in random order; see `measure_faithfulness`.
 
@@ -203,6 +208,7 @@ def examine(
         permutations=permutations,
         seed=seed,
         progress=progress,
+        attributions=attributions,
     )
     gold = gold.reshape(len(texts), -1)
     return Faithfulness(

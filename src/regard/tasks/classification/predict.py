@@ -15,6 +15,8 @@ from regard.errors import RequestError
 from regard.evaluation.calibration import sigmoid, softmax
 from regard.evaluation.labelled import LabelledEvaluation, evaluate_labels
 from regard.models.text_classifier import TextClassifier
+from regard.records import AttentionRecord
+from regard.records.data import NOTE
 from regard.reweight import Reweight, ReweightBySite
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.data import ClassifierParts
@@ -112,6 +114,42 @@ class Classifier(Predictor):
                 build = partial(build_record, self.tokenizer, length, attention[number], self.parts.faithfulness, one)
                 one = replace(one, _build=build)
             found.append(one)
+        return found
+
+    def attribute(
+        self, texts: Sequence[str], names: Sequence[str], *, record: Collection[str] | None = None
+    ) -> list[AttentionRecord]:
+        """Return records of classifications in which attributions are further sites: values that need not sum to one.
+
+        Args:
+            texts: The texts.
+            names: Attributions of the log probability of the most probable label: `gradients` (gradient × attention; Chefer et
+                al. 2021, eq. 5), `integrated` (integrated gradients over the embeddings, from those of unknown words;
+                Sundararajan et al. 2017), `values` (value zeroing; Mohebbi et al. 2023), `leave_one_out`, `rollout` (Abnar and
+                Zuidema 2020; its site is `pool.rollout`), or `all` for those that the model has.
+            record: Attention sites to record, as for `classify`.
+
+        Raises:
+            RequestError: If a text is empty, there is no such attribution, or the model does not have it.
+
+        Example:
+            >>> [record] = classifier.attribute(["a gripping film"], ["integrated"])  # doctest: +SKIP
+            >>> record.save("words.png", site="integrated")  # doctest: +SKIP
+        """
+        from regard.tasks.attribution import with_attributions
+        from regard.tasks.classification.probe import TextProbe, WordedText
+
+        found = []
+        for one in self.classify(texts, record=record):
+            encoding, limit = self.tokenizer.encode(one.text), self.config.data.max_tokens
+            text = WordedText(np.array(encoding.ids[:limit], np.int32), np.array(encoding.word_of[:limit], np.int64))
+            if not text.num_words:
+                raise RequestError("attribute: a text contains no word, expected at least one")
+            # How far attention can be trusted, if it was measured, says nothing about attributions.
+            assert one.attention is not None
+            told = replace(one.attention, note=one.attention.note.replace(self.parts.faithfulness or NOTE, NOTE))
+            probe = TextProbe(self.model, text, several=self.labels.multiple, temperature=self.temperature)
+            found.append(with_attributions(told, probe, names))
         return found
 
     def disagreement(self, text: str) -> float:

@@ -1,6 +1,6 @@
 """Predictions, attention and gradients of a classifier for one text: with all words, without some, with other weights."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,8 @@ from torch import Tensor
 
 from regard.machine import exact_dtype
 from regard.models.text_classifier import Reweight, TextClassifier
-from regard.tasks.faithfulness import SHARES, Probe
+from regard.tasks.faithfulness import SHARES, MeasuredProbe
+from regard.tasks.probe import Probe, between
 from regard.tasks.requests import pad, padded_batches
 from regard.text.symbols import UNKNOWN
 
@@ -42,16 +43,20 @@ class WordedText:
         return np.bincount(self.word_of[owned], weights=tokens[owned], minlength=self.num_words)
 
 
-class TextProbe(Probe):
+class TextProbe(MeasuredProbe):
     """A classifier's predictions for one text. Scores are divided by `temperature`."""
+
+    main, has_steps = "pool", False
 
     def __init__(self, model: TextClassifier, text: WordedText, *, several: bool = False, temperature: float = 1.0) -> None:
         self.model, self.text, self.several, self.temperature = model, text, several, temperature
         self._device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+        self.num_tokens = len(text.ids)
         with torch.inference_mode():
-            weights = model(*pad([text.ids], self._device), record=("pool",)).attention["pool"].to(exact_dtype(self._device))[0]
-        weights = weights.mean(0) if weights.ndim == 2 else weights
-        self.attention = text.sum_words(weights.numpy(force=True))[None]
+            logits, attention = model(*pad([text.ids], self._device), record=("pool",))
+        self.decision = torch.tensor([int(logits[0].argmax())], device=self._device)
+        weights = attention["pool"].to(exact_dtype(self._device)).numpy(force=True)[0]
+        self.attention = self.to_words((weights.mean(0) if weights.ndim == 2 else weights)[None])
 
     def _probabilities(self, logits: Float[Tensor, "B C"]) -> Float[Tensor, "B 1 C"]:
         scores = logits.to(exact_dtype(self._device))[:, None] / self.temperature
@@ -75,17 +80,49 @@ class TextProbe(Probe):
         tokens, mask = pad([self.text.ids], self._device)
         return self._probabilities(self.model.reweighted(tokens, mask, reweight, times=copies))
 
-    def gradients(self) -> Float[np.ndarray, "1 W"]:
-        """Return Σ_e x_e ∂ log p(label) / ∂x_e, summed over each word's tokens. Pooling weights are treated as constants."""
-        # The gradient of log p orders the tokens as that of p does, but it does not vanish if the model is certain.
-        tokens, mask = pad([self.text.ids], self._device)
-        embedded = self.model.embed(tokens).detach().requires_grad_(True)
-        scores = self.model(tokens, mask, embedded=embedded, reweight=lambda weights, mask: weights.detach()).logits[0]
+    def scores(
+        self, shares: Float[Tensor, " B"], reweight: Reweight | None = None
+    ) -> tuple[Float[Tensor, "B 1"], Float[Tensor, "B S E"]]:
+        """Return log p(label) of copies of the text between unknown words and its own, and their embeddings."""
+        tokens, mask = (part.expand(len(shares), -1) for part in pad([self.text.ids], self._device))
+        is_word = torch.from_numpy(self.text.word_of >= 0).to(self._device)
+        first, last = (self.model.embed(each).detach() for each in (tokens[:1].masked_fill(is_word, UNKNOWN), tokens[:1]))
+        embedded = between(first, last, shares).requires_grad_()
+        scores = self.model(tokens, mask, embedded=embedded, reweight=reweight).logits.to(exact_dtype(self._device))
         scores = scores / self.temperature
         logs = torch.nn.functional.logsigmoid(scores) if self.several else scores.log_softmax(-1)
-        [gradient] = torch.autograd.grad(logs[scores.argmax()], embedded)
-        tokens_of_text = (gradient * embedded).sum(-1)[0].detach().cpu().double().numpy()
-        return self.text.sum_words(tokens_of_text)[None]
+        return logs[:, self.decision], embedded
+
+    def gradients(self, reweight: Reweight | None = None) -> Float[np.ndarray, "1 W"] | None:
+        """Return Σ_e x_e ∂ log p(label) / ∂x_e, summed over each word's tokens. Pooling weights are treated as constants."""
+        # The gradient of log p orders the tokens as that of p does, but it does not vanish if the model is certain.
+        return super().gradients(reweight or (lambda weights, mask: weights.detach()))
+
+    @torch.inference_mode()
+    def weights(self, sites: Collection[str]) -> dict[str, Float[np.ndarray, "*heads R S"]]:
+        """Return the attention at some sites; the weights of the pooling get an axis for the label."""
+        found = self.model(*pad([self.text.ids], self._device), record=tuple(sites)).attention
+        arrays = {site: each.float().numpy(force=True)[0] for site, each in found.items()}
+        return {site: each if site.startswith("encoder") else each[..., None, :] for site, each in arrays.items()}
+
+    def to_words(self, tokens: Float[np.ndarray, "1 S"]) -> Float[np.ndarray, "1 W"]:
+        """Return the sum of the tokens' values for each word."""
+        return self.text.sum_words(tokens[0])[None]
+
+    def to_tokens(self, words: Float[np.ndarray, "1 W"]) -> Float[np.ndarray, "1 S"]:
+        """Return the values of words as values of their tokens, which share them equally."""
+        word_of = self.text.word_of
+        counts = np.bincount(word_of[word_of >= 0], minlength=self.text.num_words)
+        return np.where(word_of >= 0, (words[0] / counts.clip(1))[word_of], 0)[None]
+
+    def ordered(
+        self, importance: Float[np.ndarray, "R 1 W"], generator: np.random.Generator
+    ) -> dict[str, Float[np.ndarray, " R"]]:
+        """Return the means of `comprehensiveness` and `sufficiency` over the shares of words; see `erase`."""
+        label = int(self.decision)
+        whole = float(self.keep(np.ones((1, self.text.num_words), bool))[0, 0, label])
+        both = erase(self, [rank(each[0], generator) for each in importance], label, whole)
+        return dict(zip(("comprehensiveness", "sufficiency"), both.mean(-1), strict=True))
 
     def removals(
         self, whole: Float[Tensor, "1 C"], without: Float[Tensor, "W 1 C"] | None, generator: np.random.Generator

@@ -96,7 +96,9 @@ class MeasureTranslator(Measure):
     """
 
     files: ClassVar = LineOperation.files
-    examples: ClassVar = "  regard faithfulness runs/deu test.tsv --texts 100 --picture bars.png"
+    examples: ClassVar = """\
+  regard faithfulness runs/deu test.tsv --texts 100 --picture bars.png
+  regard faithfulness runs/deu test.tsv --texts 50 --attribution all"""
 
     def run(self, predictor: Translator, files: Files) -> TranslationFaithfulness:
         """Measure the faithfulness of the translator's attention on the sources of sentence pairs."""

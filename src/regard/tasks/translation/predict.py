@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from regard.config import DecodingConfig
@@ -20,6 +21,7 @@ from regard.evaluation.words import Evaluation, evaluate_translations
 from regard.machine import in_parts, prediction_tokens
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
+from regard.records import AttentionRecord
 from regard.reweight import Reweight, ReweightBySite
 from regard.task import Bundle
 from regard.tasks.predictor import Predictor
@@ -255,6 +257,40 @@ class Translator(Predictor):
             self._translation(Source(text, (row,)), one, {}, target)
             for text, row, one, target in zip(sources, rows[0], found, targets, strict=True)
         ]
+
+    def attribute(
+        self,
+        sources: Sequence[str],
+        names: Sequence[str],
+        *,
+        targets: Sequence[str] | None = None,
+        record: Collection[str] | None = None,
+    ) -> list[AttentionRecord]:
+        """Return records of translations in which attributions are further sites: values that need not sum to one.
+
+        Args:
+            sources: The sources.
+            names: Attributions of the log probability of each target token, as for `Classifier.attribute`. The site of
+                `rollout` is `cross.rollout`, and that of `attention` is `cross`.
+            targets: The target of each source, by default the model's translation.
+            record: Attention sites to record, as for `translate`.
+
+        Raises:
+            RequestError: As for `force`; if a source is empty, there is no such attribution, or the model does not have it.
+        """
+        from regard.tasks.attribution import with_attributions
+        from regard.tasks.translation.probe import TranslationProbe
+
+        if targets is None:
+            targets = [one.text for one in self.translate(sources, record=())]
+        found = []
+        for one in self.force(sources, targets, record=record):
+            ids, target = self.tokenizers.source.encode(one.source).ids, self.tokenizers.target.encode(one.text).ids
+            if not ids or one.attention is None:
+                raise RequestError("attribute: a source is empty, or the model does not attend to its source")
+            probe = TranslationProbe(self.model, torch.tensor([[*ids, END]], device=self.device), [*target, END])
+            found.append(with_attributions(one.attention, probe, names))
+        return found
 
     def disagreement(self, text: str) -> float:
         """Return how far attention and decision are apart, for the token where they are most; see `Predictor.disagreement`."""

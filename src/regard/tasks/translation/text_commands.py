@@ -13,7 +13,8 @@ from regard.config.language import SamplingSettings
 from regard.config.training import DecodingConfig
 from regard.errors import RequestError
 from regard.evaluation.tables import finite
-from regard.task.operation import AttentionOperation, Look, Sites, Text, TextOperation
+from regard.task.operation import Look, Sites, Text, TextOperation
+from regard.tasks.reading import AttributingOperation
 
 if TYPE_CHECKING:
     from regard.tasks.translation.predict import Translator
@@ -180,7 +181,7 @@ For each sentence, one line is printed, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookAtTranslation(SearchOptions, AttentionOperation):
+class LookAtTranslation(SearchOptions, AttributingOperation):
     """Return the attention of translations, or of given translations."""
 
     target: str | None = None
@@ -200,7 +201,8 @@ class LookAtTranslation(SearchOptions, AttentionOperation):
         else:
             results = predictor.translate(sources, record=sites, **self.settings)
         scored = "{0.source}\n{0.text}   (log probability {0.log_probability:.2f})"
-        return [Look(scored.format(one), one.attention) for one in results]
+        looks = [Look(scored.format(one), one.attention) for one in results]
+        return self.attributed(looks, predictor, sources, targets=[one.text for one in results])
 
     def cost(self, predictor: Translator, text: Text, limits: Mapping[str, int]) -> int:
         """Estimate the work of the search; without one, the size of the texts."""

@@ -1,0 +1,39 @@
+"""Sites of attributions: what their values mean, for captions."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Sentences about the values of an attribution; `{column}` is the unit of the columns, `{row}` the output."""
+
+    shows: str
+    """What a value is."""
+    limits: str
+    """What the values do not show."""
+
+
+_STATES = "A state also contains the neighbours of its {column}, so other {columns} may decide too."
+
+ATTRIBUTIONS: dict[str, Attribution] = {
+    "gradients": Attribution(
+        "the attention to each {column} times the gradient of the log probability of {row}, where positive, mean of heads and "
+        "layers (gradient × attention)",
+        _STATES,
+    ),
+    "integrated": Attribution(
+        "how much the embedding of each {column} adds to the log probability of {row}, compared with a text of unknown "
+        "words (integrated gradients)",
+        "Another baseline than unknown words gives other values.",
+    ),
+    "values": Attribution(
+        "how much the log probability of {row} falls if attention passes nothing on from the state of that {column} "
+        "(value zeroing)",
+        _STATES,
+    ),
+    "leave_one_out": Attribution(
+        "how much the log probability of {row} falls if that {column} is left out (leave-one-out)",
+        "Of two {columns} that say the same, neither seems to matter, and the model never learnt from texts with gaps.",
+    ),
+}
+"""Attributions by the names of their sites. The site `rollout` of a family of attention has its own words."""

@@ -1,0 +1,127 @@
+"""A translator's predictions of each token of a translation: with all source tokens, without some, with other weights."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.decoding import greedy
+from regard.machine import exact_dtype
+from regard.models.seq2seq import Seq2Seq
+from regard.reweight import Reweight, rescaled
+from regard.tasks.attribution import attention
+from regard.tasks.faithfulness import MeasuredProbe
+from regard.tasks.probe import between
+from regard.text.symbols import END, START, UNKNOWN
+
+
+class TranslationProbe(MeasuredProbe):
+    """A translator's predictions of each token of its greedy translation of one source."""
+
+    main, has_steps = "cross", True
+
+    def __init__(self, model: Seq2Seq[Any], source: Tensor, target: Sequence[int] | None = None) -> None:
+        self.model, self.source, self.words = model, source, source.shape[1] - 1
+        self.num_tokens = source.shape[1]
+        if target is None:
+            [best] = greedy(self.model, source, torch.ones_like(source, dtype=torch.bool))
+            target = [*best.tokens, END] if best.finished else best.tokens
+        self.target_in = torch.tensor([[START, *target[:-1]]], device=source.device)
+        self.decision = torch.tensor(target, device=source.device)
+        self.attention = attention(self)[:, : self.words]
+
+    def logits(self, source: Tensor, reweight: Reweight | None = None) -> Float[Tensor, "B T V"]:
+        """Return the scores of the next token at each step of the translation."""
+        changes = None if reweight is None else {"cross": reweight}
+        state = self.model.encode(source, torch.ones_like(source, dtype=torch.bool), reweight=changes)
+        features, _ = self.model.decode(self.target_in.expand(len(source), -1), state, reweight=changes)
+        return self.model.logits(features).to(exact_dtype(features.device))
+
+    def probabilities(self, source: Tensor, reweight: Reweight | None = None) -> Float[Tensor, "B T V"]:
+        """Return the distributions of the next token at each step of the translation."""
+        return self.logits(source, reweight).softmax(-1)
+
+    def scores(
+        self, shares: Float[Tensor, " B"], reweight: Reweight | None = None
+    ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B S E"] | None]:
+        """Return the log probabilities of the translation's tokens, and the embeddings between unknown and source tokens."""
+        embedding, leaves, hook = getattr(self.model, "source_embedding", None), [], None
+        if isinstance(embedding, nn.Module):
+            unknown = self.source.masked_fill(self.source != END, UNKNOWN)
+            leaves.append(between(embedding(unknown).detach(), embedding(self.source).detach(), shares).requires_grad_())
+            hook = embedding.register_forward_hook(lambda _module, _inputs, _output: leaves[0])
+        try:
+            logits = self.logits(self.source.expand(len(shares), -1), reweight)
+        finally:
+            if hook is not None:
+                hook.remove()
+        target = self.decision.expand(len(shares), -1).unsqueeze(-1)
+        return logits.log_softmax(-1).gather(-1, target)[..., 0], leaves[0] if leaves else None
+
+    @torch.inference_mode()
+    def weights(self, sites: Collection[str]) -> dict[str, Float[np.ndarray, "*heads R S"]]:
+        """Return the attention at some sites."""
+        state = self.model.encode(self.source, torch.ones_like(self.source, dtype=torch.bool), record=sites)
+        _, found = self.model.decode(self.target_in, state, record=sites)
+        return {site: each[0].float().numpy(force=True) for site, each in found.items()}
+
+    def to_words(self, tokens: Float[np.ndarray, "T S"]) -> Float[np.ndarray, "T W"]:
+        """Return the values without that of the end symbol: the words are tokens."""
+        return tokens[:, : self.words]
+
+    def to_tokens(self, words: Float[np.ndarray, "T W"]) -> Float[np.ndarray, "T S"]:
+        """Return the values with 0 for the end symbol, which is never removed."""
+        return np.pad(words, ((0, 0), (0, 1)))
+
+    def keep(self, kept: Bool[np.ndarray, "B W"]) -> Float[Tensor, "B T V"]:
+        """Return the predictions for the source with some tokens only, the same number in each row."""
+        # All rows have the same length, so they need no padding. The end symbol stays.
+        flags = torch.from_numpy(np.pad(kept, ((0, 0), (0, 1)), constant_values=True)).to(self.source.device)
+        return self.probabilities(self.source.expand(len(kept), -1)[flags].view(len(kept), -1))
+
+    def reweight(self, reweight: Reweight, copies: int = 1) -> Float[Tensor, "B T V"]:
+        """Return the predictions for copies of the source, with other attention to it."""
+        return self.probabilities(self.source.expand(copies, -1), reweight)
+
+    def removals(
+        self, whole: Float[Tensor, "T V"], without: Float[Tensor, "W T V"] | None, generator: np.random.Generator
+    ) -> dict[str, Float[np.ndarray, "3 1"]]:
+        """Return the losses without the most attended token, a random one and the costliest, deleted or erased."""
+        assert without is not None
+        erased = self.reweight(_erase_one_each, self.words)
+        return {"deleted": self._lost(whole, without), "erased": self._lost(whole, erased)}
+
+    def _lost(self, whole: Tensor, without: Tensor) -> Float[np.ndarray, "3 1"]:
+        lost = self._losses(whole, without)
+        return np.array([[_of_first(lost, self.attention)], [lost.mean()], [lost.max(-1).mean()]])
+
+    def _losses(self, whole: Tensor, without: Tensor) -> Float[np.ndarray, "T W"]:
+        """Return how much probability each step's token loses without each source token."""
+        steps = torch.arange(len(self.decision), device=self.decision.device)
+        return (whole[steps, self.decision] - without[:, steps, self.decision]).T.numpy(force=True)
+
+    @torch.inference_mode()
+    def ordered(
+        self, importance: Float[np.ndarray, "R T W"], generator: np.random.Generator
+    ) -> dict[str, Float[np.ndarray, " R"]]:
+        """Return the losses without each step's most important token, deleted or erased."""
+        [whole] = self.probabilities(self.source)
+        without = {"deleted": self.keep(~np.eye(self.words, dtype=bool)), "erased": self.reweight(_erase_one_each, self.words)}
+        losses = {way: self._losses(whole, each) for way, each in without.items()}
+        return {way: np.array([_of_first(each, one) for one in importance]) for way, each in losses.items()}
+
+
+def _of_first(lost: Float[np.ndarray, "T W"], importance: Float[np.ndarray, "T W"]) -> float:
+    """Return the mean loss without each step's most important token."""
+    return float(np.take_along_axis(lost, importance.argmax(-1)[:, None], 1).mean())
+
+
+def _erase_one_each(weights: Tensor, mask: Tensor) -> Tensor:
+    """Erase the attention to token b in sequence b of the batch, and rescale the other weights."""
+    rows = torch.arange(len(weights), device=weights.device)
+    kept = weights.clone()
+    kept[rows, ..., rows] = 0
+    return rescaled(kept, weights)
