@@ -234,8 +234,8 @@ def add_picture_options(parser: argparse.ArgumentParser) -> None:
         "--scale",
         type=float,
         metavar="X",
-        help="weight with the darkest colour of a picture, so that pictures can be compared (default: the smallest of …, 0.1,\n"
-        "0.2, 0.5, 1 that no weight exceeds)",
+        help="weight with the darkest colour of a picture, so that pictures can be compared (default: the largest weight,\n"
+        "rounded up to a number such as 0.1, 0.12, 0.16, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8 or 1)",
     )
     add_caption_option(parser)
 
