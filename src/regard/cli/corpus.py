@@ -21,7 +21,7 @@ def main(arguments: Sequence[str]) -> None:
         "  regard corpus --pairs 1000 --start 50000 --to test.tsv           pairs after the first 50,000\n"
         "  regard corpus --reviews 16000 --to reviews.tsv\n"
         "  regard corpus --digits 16000 --to digits\n"
-        "  regard train translation --preset tutorial-bahdanau --data.train pairs.tsv --out runs/bahdanau",
+        "  regard train translation --preset demo --data.train pairs.tsv --out runs/pairs",
     )
     kind = parser.add_mutually_exclusive_group(required=True)
     kind.add_argument("--pairs", type=at_least(1), metavar="N", help="write N sentence pairs, English TAB German")
