@@ -99,7 +99,7 @@ class Captioner(Predictor):
             RequestError: If an argument is out of range, or the model's scores are not finite.
         """
         decoding, sites = override(self.config.decoding, settings, "caption"), self.check_sites(record)
-        rows, names = [cells for cells, _ in self._read("caption", images)], [_name(image) for image in images]
+        rows, names = self._read("caption", images), [_name(image) for image in images]
         options: dict[str, Any] = {"n_best": n_best, "record": sites, "reweight": reweight_by_site(reweight, "cross")}
         found: dict[int, list[Caption]] = {}
         tokens = max(1, prediction_tokens(self.device, decoding.batch_tokens) // decoding.beam_size)
@@ -135,7 +135,7 @@ class Captioner(Predictor):
             RequestError: If the numbers of images and texts differ, the model lacks a site, or a probability is NaN.
         """
         check_same_length("force", images=images, texts=texts)
-        rows, decoding = [cells for cells, _ in self._read("force", images)], self.config.decoding
+        rows, decoding = self._read("force", images), self.config.decoding
         ids, offsets = self.tokenizer.encode_batch(check_texts("force", texts))
         found = force_rows(
             self.model,
@@ -203,11 +203,11 @@ class Captioner(Predictor):
             shares.append((weights * self.grid.cells_in(own, size)).sum(1))
         return np.concatenate(shares)
 
-    def _read(self, caller: str, images: Sequence[Any]) -> list[tuple[Pixels, tuple[int, int]]]:
-        """Return the cells and the size of each image."""
+    def _read(self, caller: str, images: Sequence[Any]) -> list[Pixels]:
+        """Return the cells of each image."""
         if isinstance(images, str | bytes | Path) or not isinstance(images, Iterable):
             raise RequestError(f"{caller}: got one image, expected a list of images: write [image]")
-        return [self.grid.read(_source(image), _name(image) or f"image {number}") for number, image in enumerate(images, 1)]
+        return [self.grid.read(_source(image), _name(image) or f"image {number}")[0] for number, image in enumerate(images, 1)]
 
     def _caption(self, hypothesis: Hypothesis, cells: Pixels, image: str, reference: str | None = None) -> Caption:
         text = self.tokenizer.decode(hypothesis.tokens) if reference is None else reference
