@@ -73,6 +73,7 @@ for (const article of document.querySelectorAll(".classified")) {
   article.querySelector(".choice").hidden = data.views.length < 2;
   units.append(...Object.keys(data.words).map((x) => new Option(x, x)));
   units.parentElement.hidden = units.options.length < 2;
+  article.querySelector("select.texts").parentElement.hidden = true; // a classification has one text
   units.addEventListener("change", choose);
   site.addEventListener("change", chooseSite);
   head.addEventListener("change", choose);
