@@ -87,7 +87,7 @@ def test_evaluate(teller, stories, call):
 def test_look(teller, tmp_path, call):
     out = call("look", teller, "the cat sees the sea.", "--to", tmp_path / "map.json")
     assert "perplexity" in out
-    assert "output words across, output words down" in call("look", teller, "the cat sees the sea.")
+    assert "attended words across, attending words down" in call("look", teller, "the cat sees the sea.")
     record = load_record(tmp_path / "map.json")
     assert record.target_words == ("the", "cat", "sees", "the", "sea", ".")
     assert record.sites == ("decoder.0", "decoder.1")

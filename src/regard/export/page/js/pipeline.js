@@ -16,7 +16,10 @@ export const SCORES = {
   fertility_coverage: "v · tanh(W_q q_t + W_k k_j + w_c c_tj/Φ_j)", local_monotonic: "k_j · (W q_t), near place t",
   local_predictive: "k_j · (W q_t), near a predicted place",
 };
-const POOLED = { linear: "w · h_j + b", additive: "v · tanh(W h_j + b)", multi_head: "v_h · tanh(W h_j)", mean: "0" };
+const POOLED = {
+  linear: "w · h_j + b", additive: "v · tanh(W h_j + b)", gated: "v · (tanh(W h_j) ⊙ σ(U h_j))", multi_head: "v_h · tanh(W h_j)",
+  mean: "0",
+};
 
 /** Draw a formula: an index after "_" is set lower. */
 const formula = (text) => h("span", { class: "formula" }, text.split(/(_\w)/).map((part) =>
