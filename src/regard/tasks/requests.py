@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from regard.config import DecodingConfig
 from regard.config.fields import facts_of
 from regard.decoding import Hypothesis, force
 from regard.errors import RequestError
@@ -20,7 +22,8 @@ from regard.stopping import check_wanted
 from regard.text.bars import late_bars
 from regard.text.batching import length_batches
 from regard.text.opening import CHUNK_CHARACTERS, LONGEST_LINE
-from regard.text.symbols import PAD
+from regard.text.symbols import END, PAD, START
+from regard.text.tokenizers.tokenizer import Tokenizer
 
 MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
@@ -174,3 +177,24 @@ def force_rows(
             found |= zip(numbers.tolist(), batch, strict=True)
             advance(len(numbers))
     return [found[number] for number in range(len(sources))]
+
+
+def force_texts(
+    model: Seq2Seq,
+    sources: Sequence[np.ndarray],
+    texts: Sequence[str],
+    tokenizer: Tokenizer,
+    decoding: DecodingConfig,
+    **options: Any,
+) -> list[Hypothesis]:
+    """Score given texts as outputs, with the scores of a search with these settings; `options` are those of `force_rows`."""
+    ids, offsets = tokenizer.encode_batch(texts)
+    return force_rows(
+        model,
+        sources,
+        [np.concatenate([[START], ids[start:stop], [END]]) for start, stop in pairwise(offsets)],
+        batch_tokens=decoding.batch_tokens,
+        length_penalty=decoding.length_penalty,
+        length_reward=decoding.length_reward,
+        **options,
+    )

@@ -1,9 +1,7 @@
 """A trained captioner, which writes texts about images."""
 
-import math
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from regard.config import DecodingConfig
 from regard.config.settings import override
 from regard.decoding import Hypothesis, beam_search
 from regard.errors import RequestError
-from regard.evaluation.words import CaptionEvaluation, evaluate_translations
+from regard.evaluation.words import CaptionEvaluation
 from regard.machine import prediction_tokens
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, ReweightBySite
@@ -24,16 +22,15 @@ from regard.tasks.predictor import Predictor
 from regard.tasks.requests import (
     check_same_length,
     check_texts,
-    force_rows,
+    force_texts,
     padded_batches,
     reweight_by_site,
     with_settings,
 )
-from regard.tasks.translation.metrics import suitable_metrics
+from regard.tasks.translation.metrics import score_outputs
 from regard.tasks.translation.precision import SearchModel
 from regard.text.captions.images import Pixels, Region, is_address, read_address
 from regard.text.captions.prepare import grid_of
-from regard.text.symbols import END, START
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _UNUSED = ("batch_tokens", "replace_unknown")
@@ -135,16 +132,14 @@ class Captioner(Predictor):
             RequestError: If the numbers of images and texts differ, the model lacks a site, or a probability is NaN.
         """
         check_same_length("force", images=images, texts=texts)
-        rows, decoding = self._read("force", images), self.config.decoding
-        ids, offsets = self.tokenizer.encode_batch(check_texts("force", texts))
-        found = force_rows(
+        rows = self._read("force", images)
+        found = force_texts(
             self.model,
             rows,
-            [np.concatenate([[START], ids[start:stop], [END]]) for start, stop in pairwise(offsets)],
-            batch_tokens=decoding.batch_tokens,
+            check_texts("force", texts),
+            self.tokenizer,
+            self.config.decoding,
             progress=progress,
-            length_penalty=decoding.length_penalty,
-            length_reward=decoding.length_reward,
             record=self.check_sites(record),
             reweight=reweight_by_site(reweight, "cross"),
         )
@@ -179,14 +174,8 @@ class Captioner(Predictor):
         check_same_length("evaluate", images=images, texts=texts)
         forced = self.force(images, texts, record=("cross",) if regions else (), progress=progress)
         found = self.caption(images, record=(), progress=progress, **settings)
-        scores = evaluate_translations(
-            [one.text for one in found],
-            texts,
-            log_probability=math.fsum(one.log_probability for one in forced),
-            num_tokens=sum(len(one.token_log_probabilities) for one in forced),
-            metrics=suitable_metrics(self.tokenizer, texts),
-            decoding=override(self.config.decoding, settings, "evaluate"),
-        )
+        decoding = override(self.config.decoding, settings, "evaluate")
+        scores = score_outputs(forced, found, texts, self.tokenizer, decoding)
         shares = self._weight_on(regions, forced, images) if regions else np.zeros(0)
         return CaptionEvaluation(**vars(scores), weight_on_regions=float(shares.mean()) if regions else None, words=len(shares))
 

@@ -1,11 +1,13 @@
 """The metrics of translators, the same in validation, evaluation and comparison."""
 
+import math
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from regard.evaluation.words import build_metrics
+from regard.config import DecodingConfig
+from regard.evaluation.words import Evaluation, build_metrics, evaluate_translations
 from regard.scripts import is_spaceless
 from regard.text.tokenizers.resolve import SAMPLE_SIZE, is_tokenised
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -15,6 +17,20 @@ if TYPE_CHECKING:
 
 # sacrebleu's tokenisation of letters, by a word of their Unicode names; `char` for others without spaces between words.
 _SCRIPTS = {"CJK": "zh", "IDEOGRAPH": "zh", "HIRAGANA": "ja-mecab", "KATAKANA": "ja-mecab", "HANGUL": "ko-mecab"}
+
+
+def score_outputs(
+    forced: Sequence[Any], found: Sequence[Any], references: Sequence[str], tokenizer: Tokenizer, decoding: DecodingConfig
+) -> Evaluation:
+    """Score the texts that a model found, and the loss of the references, which the model was forced to write."""
+    return evaluate_translations(
+        [one.text for one in found],
+        references,
+        log_probability=math.fsum(one.log_probability for one in forced),
+        num_tokens=sum(len(one.token_log_probabilities) for one in forced),
+        metrics=suitable_metrics(tokenizer, references),
+        decoding=decoding,
+    )
 
 
 def suitable_metrics(target: Tokenizer, references: Sequence[str]) -> "tuple[BLEU, CHRF]":

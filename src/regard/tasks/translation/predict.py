@@ -1,6 +1,5 @@
 """A trained translator, which translates texts."""
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -17,7 +16,7 @@ from regard.config import DecodingConfig
 from regard.config.settings import override
 from regard.decoding import Hypothesis, Sampling, beam_search, sample
 from regard.errors import RequestError
-from regard.evaluation.words import Evaluation, evaluate_translations
+from regard.evaluation.words import Evaluation
 from regard.machine import in_parts, prediction_tokens
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
@@ -28,7 +27,7 @@ from regard.tasks.predictor import Predictor
 from regard.tasks.requests import (
     check_same_length,
     check_texts,
-    force_rows,
+    force_texts,
     padded_batches,
     reweight_by_site,
     text_blocks,
@@ -38,11 +37,11 @@ from regard.tasks.requests import (
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.constraints import TargetConstraints
 from regard.tasks.translation.data import Tokenizers
-from regard.tasks.translation.metrics import suitable_metrics
+from regard.tasks.translation.metrics import score_outputs, suitable_metrics
 from regard.tasks.translation.precision import SearchModel
 from regard.tasks.translation.results import Translation, build_record, disagreement, replace_unknown
 from regard.tasks.translation.sources import Source, empty_hypothesis, encode_sources, join
-from regard.text.symbols import END, START
+from regard.text.symbols import END
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 # Maximum number of lines of a stream that are translated together.
@@ -239,23 +238,21 @@ class Translator(Predictor):
             raise RequestError(
                 f"force: got {len(sources)} sources and {len(targets)} targets, expected the same number of each"
             )
-        rows, decoding = [], self.config.decoding
-        for texts, tokenizer, begin in ((sources, self.tokenizers.source, []), (targets, self.tokenizers.target, [START])):
-            ids, offsets = tokenizer.encode_batch(texts)
-            rows.append([np.concatenate([begin, ids[start:stop], [END]]) for start, stop in pairwise(offsets)])
-        found = force_rows(
+        ids, offsets = self.tokenizers.source.encode_batch(sources)
+        rows = [np.append(ids[start:stop], END) for start, stop in pairwise(offsets)]
+        found = force_texts(
             self.model,
-            *rows,
-            batch_tokens=decoding.batch_tokens,
+            rows,
+            targets,
+            self.tokenizers.target,
+            self.config.decoding,
             progress=progress,
-            length_penalty=decoding.length_penalty,
-            length_reward=decoding.length_reward,
             record=self.check_sites(record),
             reweight=reweight_by_site(reweight, "cross"),
         )
         return [
             self._translation(Source(text, (row,)), one, {}, target)
-            for text, row, one, target in zip(sources, rows[0], found, targets, strict=True)
+            for text, row, one, target in zip(sources, rows, found, targets, strict=True)
         ]
 
     def attribute(
@@ -328,14 +325,7 @@ class Translator(Predictor):
         decoding = self.decoding(**settings)
         forced = self.force(sources, targets, record=(), progress=progress)
         found = self.translate(sources, record=(), progress=progress, **settings)
-        return evaluate_translations(
-            [one.text for one in found],
-            targets,
-            log_probability=math.fsum(one.log_probability for one in forced),
-            num_tokens=sum(one.num_tokens for one in forced),
-            metrics=suitable_metrics(self.tokenizers.target, targets),
-            decoding=decoding,
-        )
+        return score_outputs(forced, found, targets, self.tokenizers.target, decoding)
 
     def decoding(self, **settings: Any) -> DecodingConfig:
         """Return the settings of a search: the arguments that are not None, and the configuration's values for all others."""
