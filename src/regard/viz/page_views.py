@@ -91,40 +91,19 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
     figures = [span.segment for span in spans]
     axes, views = _named_views(shown, choices, figures, precision, options)
     first = views[0]
-    down, across = (axes[first["units"]][first[side]] for side in ("rows", "columns"))
-    turned = [name for name, axis in axes[first["units"]].items() if runs_right_to_left(axis["words"])]
-    rows, columns = _listed(down), _listed(across)
-    cells = np.reshape(first["cells"], (len(down["words"]), len(across["words"])))[:, columns]
-    weights = [[weight * 10.0**-precision for weight in row] for row in cells.tolist()]
-    width, letters = len(columns), sum(min(len(across["words"][column]), 24) for column in columns)
     unit = figures[0].unit if figures else "word"
     further = counted(left_out, "further matrix", "further matrices")
     rest = [f"To keep the page small, it leaves out {further} (heads or sites)."] if left_out else []
     if any(isinstance(figure, ImageSegment) and figure.picture for figure in figures):
         rest.append(places.LINES)
-    if columns and any(0 in view["cells"] for view in views):
+    turned = [name for name, axis in axes[first["units"]].items() if runs_right_to_left(axis["words"])]
+    table = _table(axes[first["units"]], first, scale, digits, precision)
+    if table["columns"] and any(0 in view["cells"] for view in views):
         rest.append(blank_cells(digits))
-    return {
-        # The source comes first, in reading order.
-        "sentences": [
-            (side, name, [axis["words"][index] for index in listed], _among(axis["unknown"], listed))
-            for side, name, axis, listed in (
-                ("columns", first["names"][1], across, columns),
-                ("rows", first["names"][0], down, rows),
-            )
-        ],
+    return table | {
         "is_empty": not first["cells"],
-        "has_table": bool(columns),
         "empty": caption.empty(record, sites[0]),
         "direction": "rtl" if first["columns"] in turned else "ltr",
-        # Long names are vertical, so that the table is not too wide.
-        "crowd": "many crowd" if width > 24 else "many" if width > 8 or letters > 100 else "",
-        "columns": [across["words"][column] for column in columns],
-        "unknown": (_among(down["unknown"], rows), _among(across["unknown"], columns)),
-        "rows": [
-            (down["words"][row], [(shade(weight / scale), fixed(weight, digits) if weight else "") for weight in weights[row]])
-            for row in rows
-        ],
         "top": tick(scale),
         "negative": any((matrix < 0).any() for matrix in weights_of_all),
         "figures": list(map(_figure, spans, places.names(spans))),
@@ -144,6 +123,34 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
             "digits": digits,
             "places": precision,
         },
+    }
+
+
+def _table(axes: Mapping[str, Any], first: Mapping[str, Any], scale: float, digits: int, precision: int) -> dict[str, Any]:
+    """Return the table of the view that is shown first: its words, shades and numbers, without those of images and sounds."""
+    down, across = (axes[first[side]] for side in ("rows", "columns"))
+    rows, columns = _listed(down), _listed(across)
+    cells = np.reshape(first["cells"], (len(down["words"]), len(across["words"])))[:, columns]
+    weights = [[weight * 10.0**-precision for weight in row] for row in cells.tolist()]
+    width, letters = len(columns), sum(min(len(across["words"][column]), 24) for column in columns)
+    return {
+        # The source comes first, in reading order.
+        "sentences": [
+            (side, name, [axis["words"][index] for index in listed], _among(axis["unknown"], listed))
+            for side, name, axis, listed in (
+                ("columns", first["names"][1], across, columns),
+                ("rows", first["names"][0], down, rows),
+            )
+        ],
+        "has_table": bool(columns),
+        # Long names are vertical, so that the table is not too wide.
+        "crowd": "many crowd" if width > 24 else "many" if width > 8 or letters > 100 else "",
+        "columns": [across["words"][column] for column in columns],
+        "unknown": (_among(down["unknown"], rows), _among(across["unknown"], columns)),
+        "rows": [
+            (down["words"][row], [(shade(weight / scale), fixed(weight, digits) if weight else "") for weight in weights[row]])
+            for row in rows
+        ],
     }
 
 
