@@ -20,7 +20,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a model reads."""
+    """The arguments of a model, and the images, sounds and words that they were made of."""
 
     tensors: dict[str, Tensor]
     """Arguments of the model, with a batch of one."""

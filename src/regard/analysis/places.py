@@ -1,4 +1,4 @@
-"""Where the tokens of a model lie: the patches of an image, row by row, or the frames of a sound."""
+"""Find where the tokens of a model lie: in the patches of an image, row by row, or in the frames of a sound."""
 
 import math
 from typing import Any

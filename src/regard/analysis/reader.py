@@ -1,4 +1,4 @@
-"""What a model of `transformers` reads and writes in one run: its arguments, its tokens, and their layout."""
+"""Run a model of `transformers` once, and find what it read and wrote: its arguments, its tokens, and their layout."""
 
 import json
 from collections.abc import Mapping
@@ -116,7 +116,7 @@ class Reader:
 
     @property
     def target_text(self) -> str:
-        """The text that was written; empty if there is none."""
+        """The text that the model wrote; empty if it wrote nothing."""
         return "" if self.written is None else str(self.tokenizer.decode(self.written, skip_special_tokens=True))
 
     @property
@@ -174,7 +174,7 @@ class Reader:
         names = [f"query {number + 1}" for number in range(self.config.num_queries)]
         if (logits := getattr(output, "logits", None)) is None:
             return names
-        kinds = [self.config.id2label.get(best, "") for best in logits[0].argmax(-1).tolist()]  # the last kind is none
+        kinds = [self.config.id2label.get(best, "") for best in logits[0].argmax(-1).tolist()]  # the last kind has no name
         return [f"{kind} ({name})" if kind else name for kind, name in zip(kinds, names, strict=True)]
 
     def _find_times(self, caught: Captured) -> None:

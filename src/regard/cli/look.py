@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.to:
         family = options.heads or (site and site.partition(".")[0])
         pictured = family and Path(options.to).suffix.lower() in PICTURES
-        # A picture has room for one kind of heads; pages and data contain all sites.
+        # A picture shows the heads of one kind of attention; pages and data contain all sites.
         drawn = found.site if options.attribution else f"{family}.*" if pictured else None
         record.save(options.to, site=drawn, **{name: getattr(options, name) for name in PICTURE_OPTIONS})
         label = [record.target_text] if record.is_classification else []
