@@ -147,8 +147,8 @@ def _flash_interface(
     return Product(query, key, scaling, change, s_aux, value, None if dropout else output)
 
 
+# By a part of the names under which functions are registered.
 _INTERFACES: dict[str, Callable[..., Product]] = {"flex": _flex_interface, "flash": _flash_interface}
-"""By a part of the names under which functions are registered."""
 
 
 def _flex(

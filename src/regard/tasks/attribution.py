@@ -17,11 +17,11 @@ from regard.records import AttentionRecord
 from regard.records.through_layers import rollout_of
 from regard.tasks.probe import Probe
 
+# Numbers of points on the path of integrated gradients, tried in order until the values are complete.
 _STEPS = (16, 64, 256)
-"""Numbers of points on the path of integrated gradients, tried in order until the values are complete."""
 _TOGETHER = 16
+# Accepted error of the sum of integrated gradients: a share of the difference of the scores, or nats if that is below 1.
 _INCOMPLETE = 0.02
-"""Accepted error of the sum of integrated gradients: a share of the difference of the scores, or nats if that is below 1."""
 
 
 class UnavailableError(RequestError):
