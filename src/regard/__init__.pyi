@@ -41,6 +41,7 @@ from regard.records import patches as patches
 from regard.records import record as record
 from regard.records import rollout as rollout
 from regard.tasks.captioning.config import CaptioningConfig as CaptioningConfig
+from regard.tasks.captioning.faithfulness import measure_caption_faithfulness as measure_caption_faithfulness
 from regard.tasks.captioning.predict import Captioner as Captioner
 from regard.tasks.captioning.results import Caption as Caption
 from regard.tasks.classification.comparison import compare_classifiers as compare_classifiers

@@ -84,11 +84,11 @@ class AttributingOperation(AttentionOperation):
         looks = super().run(predictor, texts, record=record, progress=progress)
         return self.attributed(looks, predictor, [one.text for one in texts])
 
-    def attributed(self, looks: list[Look], predictor: Any, texts: Sequence[str], **options: Any) -> list[Look]:
+    def attributed(self, looks: list[Look], predictor: Any, inputs: Sequence[Any], **options: Any) -> list[Look]:
         """Return results with attributions; the first one is shown. `options` are those of the predictor's `attribute`."""
         if not self.attribution:
             return looks
-        records = predictor.attribute(texts, self.attribution, record=self.sites or None, **options)
+        records = predictor.attribute(inputs, self.attribution, record=self.sites or None, **options)
         found = []
         for look, one in zip(looks, records, strict=True):
             recorded = () if look.record is None else look.record.sites

@@ -17,7 +17,9 @@ from regard.errors import DataError, RequestError
 from regard.export.onnx import export_onnx
 from regard.serve.app import build_app
 from regard.task import Files, Text
-from regard.tasks.captioning.commands import EvaluateCaptioner, LookAtImage, WriteCaption
+from regard.tasks.captioning.commands import EvaluateCaptioner, LookAtImage, MeasureCaptioner, WriteCaption
+from regard.tasks.captioning.probe import ImageProbe
+from regard.text.symbols import END
 
 SETTINGS = {
     "task": "captioning",
@@ -158,3 +160,40 @@ def test_operations_are_commands(captioner, images):
     assert json.loads(json.dumps(plain))["alternatives"][0]["text"] == result.alternatives[0].text
     [look] = LookAtImage(target="one").run(captioner, [Text(images[0])])
     assert look.headline.startswith(f"{images[0]}\none   (log probability")
+
+
+def test_attributions_of_cells(captioner, images):
+    texts = ["one two", "three"]
+    records = captioner.attribute(images[:2], ["all"], texts=texts)
+    plain = captioner.force(images[:2], texts)
+    for record, own, text in zip(records, plain, texts, strict=True):
+        assert set(record.sites) == {"cross", "gradients", "integrated", "values", "leave_one_out"}
+        shape = (len(text.split()) + 1, captioner.grid.num_cells)
+        assert {array.shape for array in record.weights.values()} == {shape}
+        assert record.weights["cross"] == pytest.approx(own.attention.weights["cross"], abs=1e-6)
+    cells = torch.from_numpy(captioner.read("test", images[:1])[0])[None]
+    ids = [*captioner.tokenizer.encode("one two").ids, END]
+    probe = ImageProbe(captioner.model, cells, ids)
+    with torch.no_grad():
+        own, black = (probe.logits(each).log_softmax(-1)[0, range(3), ids] for each in (cells, torch.zeros_like(cells)))
+    assert own.tolist() == pytest.approx(plain[0].token_log_probabilities.tolist(), abs=1e-5)
+    difference = (own - black).numpy()
+    assert records[0].weights["integrated"].sum(1) == pytest.approx(difference, abs=0.02 * max(1, abs(difference).max()))
+    # A cell that is black already loses nothing when it is painted black, and one with ink does.
+    losses, ink = records[0].weights["leave_one_out"], (cells[0] > 0).any(-1).numpy()
+    assert abs(losses[:, ~ink]).max() < 1e-5 < abs(losses[:, ink]).max()
+    [look] = LookAtImage(attribution=("values",)).run(captioner, [Text(images[0])])
+    assert look.site == "values"
+
+
+def test_faithfulness_on_a_table(captioner, folder, capsys):
+    operation = MeasureCaptioner(texts=4, permutations=2, attribution=("leave_one_out", "rollout"))
+    found = operation.run(captioner, Files(str(folder / "test.csv")))
+    assert found.texts == 4
+    assert found.deleted.best >= found.deleted.attention
+    assert [one.texts for one in found.attributions] == [4, 4, 0]
+    assert "Blackening it lowers the next token's probability" in found.render()
+    assert "4 images" in found.render()
+    capsys.readouterr()
+    with pytest.raises(RequestError, match="there is no image"):
+        regard.measure_caption_faithfulness(captioner, [])

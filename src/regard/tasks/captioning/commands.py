@@ -11,12 +11,13 @@ from annotated_types import Ge, Le
 from regard.config.training import DecodingConfig
 from regard.errors import RequestError
 from regard.evaluation.tables import finite
-from regard.task.operation import AttentionOperation, FileOperation, Files, Look, Sites, Text, TextOperation
-from regard.tasks.reading import read_files
+from regard.task.operation import FileOperation, Files, Look, Sites, Text, TextOperation
+from regard.tasks.reading import AttributingOperation, Measure, read_all, read_files
 from regard.tasks.translation.text_commands import SearchOptions
 
 if TYPE_CHECKING:
     from regard.evaluation.words import CaptionEvaluation
+    from regard.tasks.captioning.faithfulness import CaptionFaithfulness
     from regard.tasks.captioning.predict import Captioner
     from regard.tasks.captioning.results import Caption
 
@@ -119,7 +120,7 @@ For each image, one line is printed, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookAtImage(ImageOperation, AttentionOperation):
+class LookAtImage(ImageOperation, AttributingOperation):
     """Return the attention of texts about images, or of given texts."""
 
     target: str | None = None
@@ -139,7 +140,7 @@ class LookAtImage(ImageOperation, AttentionOperation):
             else:
                 [caption] = predictor.force(images, [target], record=sites)
             headline = f"{caption.image}\n{caption.text}   (log probability {caption.log_probability:.2f})"
-            found.append(Look(headline.lstrip("\n"), caption.attention))
+            found += self.attributed([Look(headline.lstrip("\n"), caption.attention)], predictor, images, texts=[caption.text])
         return found
 
 
@@ -162,14 +163,40 @@ class EvaluateCaptioner(SearchOptions, FileOperation):
 
     def run(self, predictor: Captioner, files: Files) -> CaptionEvaluation:
         """Score the captioner on images and texts."""
-        from regard.tasks.reading import read_all
-        from regard.text.captions.prepare import read_captions
         from regard.text.captions.regions import read_regions
 
-        chunks, report = read_files(read_captions, files, predictor.config, ("columns", "header"))
-        images, texts, lines = read_all(chunks, report, "source", "target", "line")
+        images, texts, lines = _read_table(files, predictor)
         regions = read_regions(self.regions, lines) if self.regions else ()
         return predictor.evaluate(images, texts, regions=regions, progress=True, **self.settings)
 
 
-OPERATIONS = (WriteCaption, LookAtImage, EvaluateCaptioner)
+@dataclass(frozen=True, kw_only=True)
+class MeasureCaptioner(Measure):
+    """Measure whether the cells of an image that a captioner attends to decide its next token.
+
+    Each cell is painted black, or the attention to it is erased, to measure how much probability the next token of the model's
+    own text loses.
+    """
+
+    files: ClassVar = EvaluateCaptioner.files
+    examples: ClassVar = """\
+  regard faithfulness runs/digits digits/test.csv --texts 100 --picture bars.png
+  regard faithfulness runs/digits digits/test.csv --texts 50 --attribution all"""
+
+    def run(self, predictor: Captioner, files: Files) -> CaptionFaithfulness:
+        """Measure the faithfulness of the captioner's attention on the images of a table."""
+        from regard.tasks.captioning.faithfulness import measure_caption_faithfulness
+
+        images, _, _ = _read_table(files, predictor)
+        return measure_caption_faithfulness(predictor, images, **self.sizes)
+
+
+def _read_table(files: Files, predictor: Captioner) -> list[list[Any]]:
+    """Return the images, texts and line numbers of a table."""
+    from regard.text.captions.prepare import read_captions
+
+    chunks, report = read_files(read_captions, files, predictor.config, ("columns", "header"))
+    return read_all(chunks, report, "source", "target", "line")
+
+
+OPERATIONS = (WriteCaption, LookAtImage, EvaluateCaptioner, MeasureCaptioner)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from regard.config import DecodingConfig
 from regard.config.settings import override
@@ -14,6 +15,7 @@ from regard.errors import RequestError
 from regard.evaluation.words import CaptionEvaluation
 from regard.machine import prediction_tokens
 from regard.models.seq2seq import Seq2Seq
+from regard.records import AttentionRecord
 from regard.reweight import Reweight, ReweightBySite
 from regard.task import Bundle
 from regard.tasks.captioning.config import CaptioningConfig
@@ -31,6 +33,7 @@ from regard.tasks.translation.metrics import score_outputs
 from regard.tasks.translation.precision import SearchModel
 from regard.text.captions.images import Pixels, Region, is_address, read_address
 from regard.text.captions.prepare import grid_of
+from regard.text.symbols import END
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _UNUSED = ("batch_tokens", "replace_unknown")
@@ -96,7 +99,7 @@ class Captioner(Predictor):
             RequestError: If an argument is out of range, or the model's scores are not finite.
         """
         decoding, sites = override(self.config.decoding, settings, "caption"), self.check_sites(record)
-        rows, names = self._read("caption", images), [_name(image) for image in images]
+        rows, names = self.read("caption", images), [_name(image) for image in images]
         options: dict[str, Any] = {"n_best": n_best, "record": sites, "reweight": reweight_by_site(reweight, "cross")}
         found: dict[int, list[Caption]] = {}
         tokens = max(1, prediction_tokens(self.device, decoding.batch_tokens) // decoding.beam_size)
@@ -132,7 +135,7 @@ class Captioner(Predictor):
             RequestError: If the numbers of images and texts differ, the model lacks a site, or a probability is NaN.
         """
         check_same_length("force", images=images, texts=texts)
-        rows = self._read("force", images)
+        rows = self.read("force", images)
         found = force_texts(
             self.model,
             rows,
@@ -145,6 +148,40 @@ class Captioner(Predictor):
         )
         each = zip(found, rows, images, texts, strict=True)
         return [self._caption(one, cells, _name(image), text) for one, cells, image, text in each]
+
+    def attribute(
+        self,
+        images: Sequence[Any],
+        names: Sequence[str],
+        *,
+        texts: Sequence[str] | None = None,
+        record: Collection[str] | None = None,
+    ) -> list[AttentionRecord]:
+        """Return records of texts about images in which attributions are further sites: values that need not sum to one.
+
+        Args:
+            images: The images.
+            names: Attributions of the log probability of each token, as for `Classifier.attribute`. They refer to cells:
+                `integrated` starts from a black image, and `leave_one_out` paints a cell black.
+            texts: The text about each image, by default the model's.
+            record: Attention sites to record, as for `caption`.
+
+        Raises:
+            DataError: If an image cannot be read.
+            RequestError: As for `force`; if there is no such attribution, or the model does not have it.
+        """
+        from regard.tasks.attribution import with_attributions
+        from regard.tasks.captioning.probe import ImageProbe
+
+        if texts is None:
+            texts = [one.text for one in self.caption(images, record=())]
+        found = []
+        for one, cells in zip(self.force(images, texts, record=record), self.read("attribute", images), strict=True):
+            assert one.attention is not None
+            target = [*self.tokenizer.encode(one.text).ids, END]
+            probe = ImageProbe(self.model, torch.from_numpy(cells)[None].to(self.device), target)
+            found.append(with_attributions(one.attention, probe, names))
+        return found
 
     @with_settings(DecodingConfig, without=_UNUSED)
     def evaluate(
@@ -192,7 +229,7 @@ class Captioner(Predictor):
             shares.append((weights * self.grid.cells_in(own, size)).sum(1))
         return np.concatenate(shares)
 
-    def _read(self, caller: str, images: Sequence[Any]) -> list[Pixels]:
+    def read(self, caller: str, images: Sequence[Any]) -> list[Pixels]:
         """Return the cells of each image."""
         if isinstance(images, str | bytes | Path) or not isinstance(images, Iterable):
             raise RequestError(f"{caller}: got one image, expected a list of images: write [image]")

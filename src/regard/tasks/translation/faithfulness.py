@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -32,6 +33,8 @@ class TranslationFaithfulness(Report):
         "deleted": "token deleted from the source",
         "erased": "attention to the token erased",
     }
+    unit: ClassVar = "source token"
+    deleting: ClassVar = "Deleting"
 
     deleted: Removal
     """Loss when the token is deleted from the source."""
@@ -45,10 +48,10 @@ class TranslationFaithfulness(Report):
         margin = one.attention - one.random
         how = "no more" if one.p >= CERTAIN or abs(margin) < VISIBLE else "more" if margin > 0 else "less"
         return (
-            f"The source token with the most attention matters {how} to the next token than a random one. Deleting it lowers "
-            f"the next token's probability by {one.attention:.2f}, deleting a random one by {one.random:.2f}, and the one that "
-            f"costs most by {one.best:.2f}: attention goes {max(one.reached, 0):.0%} of the way. "
-            f"With equal weights, {self.uniform_changed:.0%} of the next tokens change."
+            f"The {self.unit} with the most attention matters {how} to the next token than a random one. {self.deleting} it "
+            f"lowers the next token's probability by {one.attention:.2f}, {self.deleting.lower()} a random one by "
+            f"{one.random:.2f}, and the one that costs most by {one.best:.2f}: attention goes {max(one.reached, 0):.0%} of the "
+            f"way. With equal weights, {self.uniform_changed:.0%} of the next tokens change."
         )
 
 

@@ -19,24 +19,31 @@ from regard.text.symbols import END, START, UNKNOWN
 
 
 class TranslationProbe(MeasuredProbe):
-    """A translator's predictions of each token of its greedy translation of one source."""
+    """A translator's predictions of each token of its greedy translation of one source, or of given tokens."""
 
     main, has_steps = "cross", True
+    ends = 1
+    """Number of special symbols at the end of a source, which are never removed."""
 
     def __init__(self, model: Seq2Seq[Any], source: Tensor, target: Sequence[int] | None = None) -> None:
-        self.model, self.source, self.words = model, source, source.shape[1] - 1
+        self.model, self.source, self.words = model, source, source.shape[1] - self.ends
         self.num_tokens = source.shape[1]
         if target is None:
-            [best] = greedy(self.model, source, torch.ones_like(source, dtype=torch.bool))
+            [best] = greedy(self.model, source, _no_padding(source))
             target = [*best.tokens, END] if best.finished else best.tokens
         self.target_in = torch.tensor([[START, *target[:-1]]], device=source.device)
         self.decision = torch.tensor(target, device=source.device)
         self.attention = attention(self)[:, : self.words]
 
+    @property
+    def blank(self) -> Tensor:
+        """The source with unknown words instead of its own."""
+        return self.source.masked_fill(self.source != END, UNKNOWN)
+
     def logits(self, source: Tensor, reweight: Reweight | None = None) -> Float[Tensor, "B T V"]:
         """Return the scores of the next token at each step of the translation."""
         changes = None if reweight is None else {"cross": reweight}
-        state = self.model.encode(source, torch.ones_like(source, dtype=torch.bool), reweight=changes)
+        state = self.model.encode(source, _no_padding(source), reweight=changes)
         features, _ = self.model.decode(self.target_in.expand(len(source), -1), state, reweight=changes)
         return self.model.logits(features).to(exact_dtype(features.device))
 
@@ -47,14 +54,13 @@ class TranslationProbe(MeasuredProbe):
     def scores(
         self, shares: Float[Tensor, " B"], reweight: Reweight | None = None
     ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B S E"] | None]:
-        """Return the log probabilities of the translation's tokens, and the embeddings between unknown and source tokens."""
+        """Return the log probabilities of the translation's tokens, and the embeddings between `blank` and the source."""
         embedding, leaves, hook = getattr(self.model, "source_embedding", None), [], None
         if isinstance(embedding, nn.Module):
-            unknown = self.source.masked_fill(self.source != END, UNKNOWN)
-            leaves.append(between(embedding(unknown).detach(), embedding(self.source).detach(), shares).requires_grad_())
+            leaves.append(between(embedding(self.blank).detach(), embedding(self.source).detach(), shares).requires_grad_())
             hook = embedding.register_forward_hook(lambda _module, _inputs, _output: leaves[0])
         try:
-            logits = self.logits(self.source.expand(len(shares), -1), reweight)
+            logits = self.logits(_copies(self.source, len(shares)), reweight)
         finally:
             if hook is not None:
                 hook.remove()
@@ -64,17 +70,17 @@ class TranslationProbe(MeasuredProbe):
     @torch.inference_mode()
     def weights(self, sites: Collection[str]) -> dict[str, Float[np.ndarray, "*heads R S"]]:
         """Return the attention at some sites."""
-        state = self.model.encode(self.source, torch.ones_like(self.source, dtype=torch.bool), record=sites)
+        state = self.model.encode(self.source, _no_padding(self.source), record=sites)
         _, found = self.model.decode(self.target_in, state, record=sites)
         return {site: each[0].float().numpy(force=True) for site, each in found.items()}
 
     def to_words(self, tokens: Float[np.ndarray, "T S"]) -> Float[np.ndarray, "T W"]:
-        """Return the values without that of the end symbol: the words are tokens."""
+        """Return the values of words, which are tokens, without that of the end symbol."""
         return tokens[:, : self.words]
 
     def to_tokens(self, words: Float[np.ndarray, "T W"]) -> Float[np.ndarray, "T S"]:
         """Return the values with 0 for the end symbol, which is never removed."""
-        return np.pad(words, ((0, 0), (0, 1)))
+        return np.pad(words, ((0, 0), (0, self.ends)))
 
     def keep(self, kept: Bool[np.ndarray, "B W"]) -> Float[Tensor, "B T V"]:
         """Return the predictions for the source with some tokens only, the same number in each row."""
@@ -84,7 +90,7 @@ class TranslationProbe(MeasuredProbe):
 
     def reweight(self, reweight: Reweight, copies: int = 1) -> Float[Tensor, "B T V"]:
         """Return the predictions for copies of the source, with other attention to it."""
-        return self.probabilities(self.source.expand(copies, -1), reweight)
+        return self.probabilities(_copies(self.source, copies), reweight)
 
     def removals(
         self, whole: Float[Tensor, "T V"], without: Float[Tensor, "W T V"] | None, generator: np.random.Generator
@@ -112,6 +118,14 @@ class TranslationProbe(MeasuredProbe):
         without = {"deleted": self.keep(~np.eye(self.words, dtype=bool)), "erased": self.reweight(_erase_one_each, self.words)}
         losses = {way: self._losses(whole, each) for way, each in without.items()}
         return {way: np.array([_of_first(each, one) for one in importance]) for way, each in losses.items()}
+
+
+def _no_padding(source: Tensor) -> Bool[Tensor, "B S"]:
+    return torch.ones(source.shape[:2], dtype=torch.bool, device=source.device)
+
+
+def _copies(source: Tensor, copies: int) -> Tensor:
+    return source.expand(copies, *source.shape[1:])
 
 
 def _of_first(lost: Float[np.ndarray, "T W"], importance: Float[np.ndarray, "T W"]) -> float:
