@@ -5,13 +5,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Attribution:
-    """Sentences about the values of an attribution; `{column}` is the unit of the columns, `{row}` the output."""
+    """Sentences about the values of an attribution; `{column}` is the unit of the columns, `{row}` the output.
+
+    The other names in braces are those of `INPUTS`.
+    """
 
     shows: str
     """What a value is."""
     limits: str
     """What the values do not show."""
 
+
+INPUTS = {
+    "word": {"blank": "a text of unknown words", "removed": "left out", "inputs": "texts"},
+    "patch": {"blank": "a black image", "removed": "painted black", "inputs": "images"},
+}
+"""Words for inputs of words and of patches, without what an attribution removes from them."""
 
 _STATES = "A state also contains the neighbours of its {column}, so other {columns} may decide too."
 
@@ -22,9 +31,9 @@ ATTRIBUTIONS: dict[str, Attribution] = {
         _STATES,
     ),
     "integrated": Attribution(
-        "how much the embedding of each {column} adds to the log probability of {row}, compared with a text of unknown "
-        "words (integrated gradients)",
-        "Another baseline than unknown words gives other values.",
+        "how much the embedding of each {column} adds to the log probability of {row}, compared with {blank} "
+        "(integrated gradients)",
+        "Another baseline gives other values.",
     ),
     "values": Attribution(
         "how much the log probability of {row} falls if attention passes nothing on from the state of that {column} "
@@ -32,8 +41,8 @@ ATTRIBUTIONS: dict[str, Attribution] = {
         _STATES,
     ),
     "leave_one_out": Attribution(
-        "how much the log probability of {row} falls if that {column} is left out (leave-one-out)",
-        "Of two {columns} that say the same, neither seems to matter, and the model never learnt from texts with gaps.",
+        "how much the log probability of {row} falls if that {column} is {removed} (leave-one-out)",
+        "Of two {columns} that say the same, neither seems to matter, and the model never learnt from {inputs} with gaps.",
     ),
 }
 """Attributions by the names of their sites. The site `rollout` of a family of attention has its own words."""

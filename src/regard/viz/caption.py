@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.plurals import plural
 from regard.records import AttentionRecord
-from regard.records.attribution import ATTRIBUTIONS
+from regard.records.attribution import ATTRIBUTIONS, INPUTS
 from regard.records.data import NOTE
 from regard.records.views import UNKNOWN_TOKENS, WordView, sides
 from regard.viz.labels import isolated, label
@@ -117,6 +117,7 @@ def _attributed(record: AttentionRecord, site: str, kind: Kind, each: str, units
     """Return sentences that say what an attribution's values are, and what they do not show."""
     row, column = units
     names = {"row": "the label" if kind == "label" else f"that output {row}", "column": column, "columns": plural(column)}
+    names |= INPUTS.get(column, INPUTS["word"])
     told, signed = ATTRIBUTIONS[site], (record.weights[site] < 0).any()
     first = f"{'The colours show' if kind == 'label' else f'Each {each} shows'} {told.shows.format(**names)}."
     return f"{first}{' Negative values count against it.' if signed else ''} {told.limits.format(**names)}"
