@@ -6,6 +6,7 @@ compared.
 
 import pytest
 import torch
+from encoders import tiny_encoder
 from quick import quick
 from torch import Tensor, nn
 
@@ -22,12 +23,16 @@ from regard.config import (
     LinearPoolingConfig,
     MeanPoolingConfig,
     MultiHeadPoolingConfig,
+    PoolingConfig,
+    PretrainedClassifierConfig,
+    PretrainedEncoderConfig,
     RecurrentClassifierConfig,
     SparsemaxConfig,
     TransformerClassifierConfig,
 )
 from regard.errors import RequestError
 from regard.models.build import build_classifier
+from regard.models.pretrained import read_encoder
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.reweight import erase, flatten
 from regard.tasks.faithfulness import permutation
@@ -57,6 +62,11 @@ def transformer(**settings) -> TransformerClassifierConfig:
     return TransformerClassifierConfig(**{"embedding_size": 12, "num_heads": 2, "feed_forward_size": 23} | settings)
 
 
+def pretrained(pooling: PoolingConfig | None = None, **settings) -> PretrainedClassifierConfig:
+    encoder = read_encoder(PretrainedEncoderConfig(**{"name": tiny_encoder(), "tuning": "whole"} | settings))
+    return PretrainedClassifierConfig(encoder=encoder, pooling=pooling or AdditivePoolingConfig())
+
+
 CASES: dict[str, ClassifierConfig] = {
     "recurrent": recurrent(),
     "recurrent-gru": recurrent(cell="gru", num_layers=2, pooling=AdditivePoolingConfig()),
@@ -73,21 +83,28 @@ CASES: dict[str, ClassifierConfig] = {
         counted=CountedClassifierConfig(max_ngram=3, num_buckets=31), recurrent=recurrent(), num_recurrent=2
     ),
     "transformer": transformer(),
+    "pretrained": pretrained(),
+    "pretrained-lora": pretrained(tuning="lora", pooling=HEADS),
     "transformer-heads": transformer(pooling=HEADS, positions="rotary", norm="rms", feed_forward="swiglu"),
 }
 
 
 def build(config: ClassifierConfig, **options) -> TextClassifier:
     torch.manual_seed(0)
-    model = build_classifier(config, vocabulary_size=WORDS, num_labels=LABELS, sentence_ends=ENDS, **options).eval()
+    model = build_classifier(
+        config, vocabulary_size=WORDS, num_labels=LABELS, sentence_ends=ENDS, encoder_ids=range(WORDS), **options
+    )
+    model.eval()
     texts = torch.randint(4, WORDS, (97, 5))
     model.prime([(texts, torch.ones_like(texts, dtype=torch.bool), torch.arange(97) % LABELS)])
     model = model.double()
     with torch.no_grad():
         for parameter in model.parameters():  # off their starting points, zeros among them, so that differences show
-            parameter.add_(0.3 * torch.randn_like(parameter))
+            if parameter.requires_grad:
+                parameter.add_(0.3 * torch.randn_like(parameter))
         for embedding in embeddings(model):
-            embedding.weight[PAD] = 0
+            if embedding.weight.requires_grad:
+                embedding.weight[PAD] = 0
     return model
 
 
@@ -97,7 +114,7 @@ def embeddings(model: TextClassifier) -> list[nn.Embedding]:
 
 
 DIFFERENT = {"recurrent", "recurrent-gru", "recurrent-one-way", "bag", "bag-heads", "hierarchical", "combined"}
-DIFFERENT |= {"hierarchical-lstm", "transformer", "transformer-heads"}
+DIFFERENT |= {"hierarchical-lstm", "transformer", "transformer-heads", "pretrained"}
 """Cases that `make test` runs; `make test-slow` takes the others, too."""
 
 
@@ -194,11 +211,12 @@ def test_every_word_matters(model, tokens):
 def test_every_parameter_gets_a_gradient(model, tokens):
     logits = read(model.train(), tokens).logits
     nn.functional.cross_entropy(logits, torch.arange(BATCH) % LABELS).backward()
-    size = {name: 0.0 if p.grad is None else float(p.grad.abs().max()) for name, p in model.named_parameters()}
+    trained = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
+    size = {name: 0.0 if weight.grad is None else float(weight.grad.abs().max()) for name, weight in trained}
     cancels = cancelled(model)
     assert [name for name, largest in size.items() if not largest > 1e-12 and name not in cancels] == []
-    assert [name for name in cancels if not size[name] < 1e-9] == []
-    assert not any(embedding.weight.grad[PAD].any() for embedding in embeddings(model))
+    assert [name for name in cancels if not size.get(name, 0) < 1e-9] == []
+    assert not any(each.weight.grad[PAD].any() for each in embeddings(model) if each.weight.requires_grad)
 
 
 def cancelled(model: TextClassifier) -> list[str]:
@@ -206,7 +224,8 @@ def cancelled(model: TextClassifier) -> list[str]:
     modules = dict(model.named_modules())
     pools = [f"{name}.projection.bias" for name, module in modules.items() if isinstance(module, AttentionPooling)]
     plain = [name for name, module in modules.items() if isinstance(module, MultiHead) and module.positions is None]
-    return pools + [f"{name}.key_projection.bias" for name in plain]
+    theirs = [name for name in dict(model.named_parameters()) if name.endswith(("self.key.bias", "key.base_layer.bias"))]
+    return pools + [f"{name}.key_projection.bias" for name in plain] + theirs
 
 
 def test_dropout_only_in_training(model, tokens):
@@ -302,7 +321,8 @@ def test_float32_is_near_float64(model, tokens):
 def test_save_and_load_are_equal(name, tokens):
     model = build(CASES[name])
     torch.manual_seed(99)
-    other = build_classifier(CASES[name], vocabulary_size=WORDS, num_labels=LABELS).double().eval()
+    other = build_classifier(CASES[name], vocabulary_size=WORDS, num_labels=LABELS, encoder_ids=range(WORDS))
+    other.double().eval()
     fill(other, read_tensors(pack(model), name), name)
     assert torch.equal(read(model, tokens).logits, read(other, tokens).logits)
     assert pack(other) == pack(model)
@@ -310,6 +330,8 @@ def test_save_and_load_are_equal(name, tokens):
 
 @pytest.mark.parametrize("name", quick(CASES, DIFFERENT.__contains__, key=True))
 def test_the_width_of_word_vectors_is_taken(name, tokens):
+    if name.startswith("pretrained"):
+        pytest.skip("an encoder has its own embeddings")
     model = build(CASES[name], embedding_size=37)
     assert {embedding.weight.shape for embedding in embeddings(model)} == {(WORDS, 37)}
     assert not any(embedding.weight[PAD].any() for embedding in embeddings(model))

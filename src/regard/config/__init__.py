@@ -12,6 +12,7 @@ from regard.config.language import *
 from regard.config.model import *
 from regard.config.normalizers import *
 from regard.config.pooling import *
+from regard.config.pretrained import *
 from regard.config.run import *
 from regard.config.settings import DataSettings, ModelSettings, Settings
 from regard.config.training import *

@@ -1,14 +1,15 @@
 """Settings of the model of a text classifier."""
 
 from dataclasses import field
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
 from regard.config.fields import Count, Depth, Dropout, NotNegative, Width
 from regard.config.model import Cell, LayerSettings
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
-from regard.config.pooling import AdditivePoolingConfig, LinearPoolingConfig, PoolingConfig
+from regard.config.pooling import AdditivePoolingConfig, LinearPoolingConfig, MeanPoolingConfig, PoolingConfig
+from regard.config.pretrained import PretrainedEncoderConfig
 from regard.config.settings import ModelSettings, Settings
 
 
@@ -142,10 +143,24 @@ class CombinedClassifierConfig(ModelSettings, kind="combined"):
     """
 
 
+class PretrainedClassifierConfig(ModelSettings, kind="pretrained"):
+    """An encoder that others have trained, attention pooling, linear layer."""
+
+    word_dropout: ClassVar[float] = 0.0
+    embedding_dropout: ClassVar[float] = 0.0
+    encoder: PretrainedEncoderConfig = field(default_factory=PretrainedEncoderConfig)
+    """The encoder."""
+    pooling: PoolingConfig = field(default_factory=MeanPoolingConfig)
+    """Pooling of the encoder's states into one vector."""
+    output_dropout: Dropout = 0.1
+    """Dropout on the pooled vector."""
+
+
 ClassifierConfig = (
     RecurrentClassifierConfig
     | BagClassifierConfig
     | HierarchicalClassifierConfig
     | TransformerClassifierConfig
     | CombinedClassifierConfig
+    | PretrainedClassifierConfig
 )

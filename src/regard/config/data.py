@@ -282,7 +282,18 @@ class UnigramConfig(SubwordSettings, kind="unigram"):
     """Subwords that a unigram language model selects (Kudo 2018)."""
 
 
-FixedTokenizerConfig = WordsConfig | WhitespaceConfig | SpacyConfig | CharactersConfig | BPEConfig | UnigramConfig
+class PretrainedTokenizerConfig(Settings, kind="pretrained"):
+    """The tokenizer of a pretrained encoder (`tokenizer.json`), with the encoder's start and end symbols around each text."""
+
+    kind: str = ""
+    name: str = ""
+    """Folder or name of the encoder, as in `model.encoder.name`."""
+    checksum: Annotated[str, Role.DERIVED] = ""
+    """SHA-256 of `tokenizer.json`. regard sets this; do not set it."""
+
+
+LearnedTokenizerConfig = WordsConfig | WhitespaceConfig | SpacyConfig | CharactersConfig | BPEConfig | UnigramConfig
+FixedTokenizerConfig = LearnedTokenizerConfig | PretrainedTokenizerConfig
 TokenizerConfig = FixedTokenizerConfig | AutoConfig
 """In the saved configuration of a run, `auto` is replaced by the kind that was chosen."""
 

@@ -15,6 +15,7 @@ from regard.config import (
     HierarchicalClassifierConfig,
     LanguageModelConfig,
     ModelConfig,
+    PretrainedClassifierConfig,
     RecurrentCaptionerConfig,
     RecurrentClassifierConfig,
     RecurrentConfig,
@@ -27,6 +28,7 @@ from regard.errors import ConfigError
 from regard.models.classifiers.bag import BagClassifier
 from regard.models.classifiers.combined import CombinedClassifier
 from regard.models.classifiers.hierarchical import HierarchicalClassifier
+from regard.models.classifiers.pretrained import PretrainedClassifier
 from regard.models.classifiers.recurrent import RecurrentClassifier
 from regard.models.classifiers.transformer import TransformerClassifier
 from regard.models.images import build_recurrent_captioner, build_transformer_captioner
@@ -120,6 +122,7 @@ def build_classifier(
     num_labels: int,
     sentence_ends: Sequence[int] = (),
     embedding_size: int = 0,
+    encoder_ids: Sequence[int] = (),
     pooling: Pooling | None = None,
 ) -> TextClassifier:
     """Build a text classifier with random weights: `regard.build_classifier("bilstm", vocabulary_size=8000, num_labels=2)`.
@@ -130,6 +133,7 @@ def build_classifier(
         num_labels: Number of labels.
         sentence_ends: Ids of the tokens that end a sentence (. ! ? …), for the hierarchical model.
         embedding_size: Width of pretrained word vectors, if you will load some; 0 for the configured width.
+        encoder_ids: The id of each token in the vocabulary of a pretrained encoder.
         pooling: Your own pooling, which replaces the configured one.
 
     Raises:
@@ -154,6 +158,13 @@ def build_classifier(
             model = HierarchicalClassifier(settings, **sizes, sentence_ends=sentence_ends)
         case CombinedClassifierConfig():
             model = CombinedClassifier(settings, **sizes)
+        case PretrainedClassifierConfig():
+            if len(encoder_ids) != vocabulary_size:
+                raise ConfigError(
+                    f"build_classifier: encoder_ids has {len(encoder_ids):,} ids, expected one for each of the "
+                    f"{vocabulary_size:,} words; use the tokenizer of the encoder"
+                )
+            model = PretrainedClassifier(settings, num_labels=num_labels, encoder_ids=encoder_ids)
     if pooling is not None:
         _replace_pooling(model, pooling)
     return model

@@ -27,7 +27,11 @@ def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool 
     vectors = [parameter for name, parameter in named if _is_vector(name, parameter)]
     linear = _hidden_linear(model) if config.optimizer == "muon" else set()
     rest = [matrix for matrix in matrices if id(matrix) not in linear]
-    groups = [{"params": part, "weight_decay": decay} for part, decay in ((rest, config.weight_decay), (vectors, 0.0)) if part]
+    groups = [
+        {"params": [each for each in part if _factor(each) == factor], "weight_decay": decay, "factor": factor}
+        for part, decay in ((rest, config.weight_decay), (vectors, 0.0))
+        for factor in sorted(set(map(_factor, part)), reverse=True)
+    ]
     if hidden := [matrix for matrix in matrices if id(matrix) in linear]:
         dtype = torch.bfloat16 if bfloat16 else torch.float32
         decay = config.weight_decay
@@ -35,6 +39,11 @@ def build_optimizer(model: nn.Module, config: TrainingConfig, *, bfloat16: bool 
     # One fused pass over the weights: 5 ms for 7.6 million on one core, where plain loops need 22 ms.
     adam = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
     return adam(groups, lr=config.learning_rate, betas=config.betas, fused=True)
+
+
+def _factor(parameter: nn.Parameter) -> float:
+    """Return the learning rate of a parameter as a share of the run's."""
+    return float(getattr(parameter, "learning_rate_factor", 1.0))
 
 
 def _is_vector(name: str, parameter: nn.Parameter) -> bool:
@@ -66,7 +75,7 @@ class MovingAverage:
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        self._weights = list(model.parameters())
+        self._weights = [weight for weight in model.parameters() if weight.requires_grad]
         self._decay = decay
         self.averages: list[Tensor] = [parameter.detach().clone() for parameter in self._weights]
 

@@ -216,7 +216,7 @@ class Updater:
         self._skipped += wrong if run.loss_scale is None else run.loss_scale.update(wrong)
         self._not_counted += wrong * count
         for group in run.optimizer.param_groups:
-            group["lr"] = run.learning_rate(step)
+            group["lr"] = run.learning_rate(step) * group.get("factor", 1.0)
         run.optimizer.step()
         self._zero_gradients()
         if run.moving_average is not None:

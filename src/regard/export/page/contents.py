@@ -89,10 +89,10 @@ def describe_tokenizer(tokenizer: Tokenizer, *, read: str) -> dict[str, Any]:
 
     `read` names the text that the page splits with it, for errors; it is empty if the page only joins its tokens.
     """
-    if read and tokenizer.kind == "spacy":
+    if read and tokenizer.scheme.needs:
         raise RequestError(
-            f"the {read} tokenizer splits text by spaCy's rules, which cannot run in a browser; train with a tokenizer of kind "
-            "words, or use `regard export`"
+            f"the {read} tokenizer splits text by {tokenizer.scheme.needs}, which cannot run in a browser; train with a "
+            "tokenizer of kind words, or use `regard export`"
         )
     symbols = tokenizer.symbols
     return {

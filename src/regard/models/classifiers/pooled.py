@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.pooling import Pooling
-from regard.config.classifier import NeuralClassifierSettings
+from regard.config.classifier import NeuralClassifierSettings, PretrainedClassifierConfig
 from regard.layers.dropout import Dropout
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.reweight import Reweight, ReweightBySite, Sites
@@ -91,7 +91,7 @@ class PooledClassifier(NeuralClassifier):
     sites: tuple[str, ...] = ("pool",)
     pooling: Pooling
 
-    def build_head(self, config: NeuralClassifierSettings, size: int, num_labels: int) -> None:
+    def build_head(self, config: NeuralClassifierSettings | PretrainedClassifierConfig, size: int, num_labels: int) -> None:
         """Build the dropouts, the pooling of states of width `size`, and the output layer."""
         self.word_dropout = WordDropout(config.word_dropout)
         self.embedding_dropout, self.output_dropout = Dropout(config.embedding_dropout), Dropout(config.output_dropout)

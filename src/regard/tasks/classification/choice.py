@@ -15,6 +15,7 @@ from regard.config import (
     CombinedClassifierConfig,
     HierarchicalClassifierConfig,
     LabelledDataConfig,
+    PretrainedClassifierConfig,
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
 )
@@ -28,12 +29,13 @@ _MODELS: Mapping[str, type] = {
     "recurrent": RecurrentClassifierConfig,
     "transformer": TransformerClassifierConfig,
     "hierarchical": HierarchicalClassifierConfig,
+    "pretrained": PretrainedClassifierConfig,
 }
 # Name of the preset for a kind of model, if it differs from the kind.
 _PRESETS = {"recurrent": "bilstm"}
-_EPOCHS = {"combined": 5, "bag": 8, "recurrent": 8, "transformer": 8, "hierarchical": 8}
+_EPOCHS = {"combined": 5, "bag": 8, "recurrent": 8, "transformer": 8, "hierarchical": 8, "pretrained": 4}
 # Number of texts per batch, for kinds of models that do not use 64.
-_BATCHES = {"recurrent": 32}
+_BATCHES = {"recurrent": 32, "pretrained": 16}
 _MOST_WARMUP, _LONGEST_AVERAGE = 50, 0.99
 # Number of words in all texts up to which a combined classifier is chosen, whose recurrent members then train within minutes.
 # With more words, only a bag of n-grams does.

@@ -72,6 +72,7 @@ class ClassificationFormat(BundleFormat):
             num_labels=len(parts.labels.names),
             sentence_ends=sentence_ends(parts.tokenizer.vocabulary()),
             embedding_size=config.data.vectors_size,
+            encoder_ids=parts.tokenizer.encoder_ids,
             pooling=attention,
         )
 

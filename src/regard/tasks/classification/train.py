@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.bundle import StartFiles
+from regard.config import PretrainedClassifierConfig, PretrainedTokenizerConfig
 from regard.errors import ConfigError, RequestError
 from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
 from regard.evaluation.calibration import fit_temperature
@@ -21,6 +22,7 @@ from regard.evaluation.labelled import evaluate_labels
 from regard.layers.consistency import Consistency, reading_twice
 from regard.machine import evaluating
 from regard.models.build import check_pooling
+from regard.models.pretrained import max_tokens, read_encoder
 from regard.models.text_classifier import Example, TextClassifier
 from regard.task import Bundle, Scores, Trainable, Training, Validator
 from regard.tasks.classification.config import ClassificationConfig
@@ -284,6 +286,8 @@ class ClassificationTraining(Training):
     ) -> tuple[ClassificationConfig, Prepared[LabelledCorpus], ClassifierParts]:
         """Read the texts, and the word vectors if there are any."""
         known = (learned.tokenizer, learned.labels) if learned else None
+        if isinstance(config.model, PretrainedClassifierConfig):
+            config = _read_encoder(config)
         schema = LabelledSchema(config.data, config.tokenizer, known)
         data = prepare_data(schema, seed=config.seed, progress=progress)
         config = replace(config, tokenizer=data.configs[0])
@@ -326,6 +330,24 @@ class ClassificationTraining(Training):
             _load_start(start, task)
         look = task.model.refine if start else task.model.prime  # most models do nothing here
         look(_examples(task.data.train), label_weight=task.label_weight)
+
+
+def _read_encoder(config: ClassificationConfig) -> ClassificationConfig:
+    """Return the settings with the pretrained encoder's architecture and tokenizer."""
+    model = config.model
+    assert isinstance(model, PretrainedClassifierConfig)
+    encoder = model.encoder if model.encoder.checksum else read_encoder(model.encoder)
+    if encoder.tuning == "auto":
+        encoder = replace(encoder, tuning="whole")
+    if config.data.max_tokens > (most := max_tokens(encoder)):
+        raise ConfigError(
+            f"data.max_tokens is {config.data.max_tokens:,}, but the encoder '{encoder.name}' reads at most {most:,} tokens; "
+            f"set data.max_tokens to {most}"
+        )
+    tokenizer = config.tokenizer
+    if not isinstance(tokenizer, PretrainedTokenizerConfig):
+        tokenizer = PretrainedTokenizerConfig(name=encoder.name)
+    return replace(config, model=replace(model, encoder=encoder), tokenizer=tokenizer)
 
 
 def _load_start(start: StartFiles, task: TrainableClassifier) -> None:

@@ -14,7 +14,8 @@ from tokenizers import Tokenizer as Library
 from tokenizers import decoders, normalizers
 
 from regard import disk
-from regard.errors import BundleError
+from regard.errors import BundleError, ConfigError
+from regard.text.tokenizers.pretrained import PretrainedScheme
 from regard.text.tokenizers.schemes import SPACE_MARK, Scheme
 from regard.text.tokenizers.vocabulary import Symbols, check_symbols
 
@@ -30,13 +31,8 @@ _FIELDS = {"format": str, "version": int, "kind": str, "language": str, "lowerca
 
 def write_tokenizer(path: str | Path, symbols: Symbols, scheme: Scheme, *, lowercase: bool, normalization: str) -> None:
     """Write the file. The `tokenizers` library can load its part of the file, but may lower-case rare letters differently."""
-    library = Library(symbols.model())
-    steps = [] if normalization == "none" else [normalizers.NFC() if normalization == "nfc" else normalizers.NFKC()]
-    library.normalizer = normalizers.Sequence([*steps, normalizers.Lowercase()] if lowercase else steps)
-    library.pre_tokenizer = scheme.pre_tokenizer
-    if scheme.space == SPACE_MARK:
-        library.decoder = decoders.Metaspace(SPACE_MARK, "always")
-    content = {
+    content = scheme.to_plain() or _library(symbols, scheme, lowercase=lowercase, normalization=normalization)
+    plain = {
         "format": FORMAT,
         "version": VERSION,
         "kind": scheme.kind,
@@ -44,16 +40,28 @@ def write_tokenizer(path: str | Path, symbols: Symbols, scheme: Scheme, *, lower
         "lowercase": lowercase,
         "normalization": normalization,
         "spacy": metadata.version("spacy") if scheme.kind == "spacy" else "",
-        "tokenizer": json.loads(library.to_str()),
+        "tokenizer": json.loads(content),
     }
-    disk.write(Path(path), json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    disk.write(Path(path), json.dumps(plain, ensure_ascii=False, indent=1) + "\n")
+
+
+def _library(symbols: Symbols, scheme: Scheme, *, lowercase: bool, normalization: str) -> str:
+    """Return the part of the file that the `tokenizers` library can load."""
+    library = Library(symbols.model())
+    steps = [] if normalization == "none" else [normalizers.NFC() if normalization == "nfc" else normalizers.NFKC()]
+    library.normalizer = normalizers.Sequence([*steps, normalizers.Lowercase()] if lowercase else steps)
+    library.pre_tokenizer = scheme.pre_tokenizer
+    if scheme.space == SPACE_MARK:
+        library.decoder = decoders.Metaspace(SPACE_MARK, "always")
+    return library.to_str()
 
 
 def read_tokenizer(path: str | Path, data: bytes | None = None) -> tuple[dict[str, Any], Symbols]:
     """Read and check a file; `data` is its content, if it was read before.
 
     Returns:
-        The fields `kind`, `language`, `lowercase` and `normalization`, among others; and the symbols.
+        The fields `kind`, `language`, `lowercase` and `normalization`, among others, and the `scheme` of a pretrained
+        tokenizer; and the symbols.
     """
     content = _read_json(Path(path), data)
     where = f"{path} is not a tokenizer that regard can read"
@@ -69,8 +77,14 @@ def read_tokenizer(path: str | Path, data: bytes | None = None) -> tuple[dict[st
     for name, kind in _FIELDS.items():
         if type(content[name]) is not kind or (kind is str and len(content[name]) > 100):
             raise BundleError(f"{where}: its {name} is not a {kind.__name__} as expected, but {str(content[name])[:60]!r}")
-    if content["kind"] not in _MODELS or content["normalization"] not in {"nfc", "nfkc", "none"}:
+    if content["kind"] not in (*_MODELS, PretrainedScheme.name) or content["normalization"] not in {"nfc", "nfkc", "none"}:
         raise BundleError(f"{where}: unknown kind {content['kind']!r} or normalization {content['normalization']!r}")
+    if content["kind"] == PretrainedScheme.name:
+        try:
+            scheme = PretrainedScheme(json.dumps(content["tokenizer"]), str(path))
+        except ConfigError as error:
+            raise BundleError(str(error)) from error
+        return content | {"scheme": scheme}, scheme.symbols
     try:
         symbols = _read_symbols(content["tokenizer"]["model"], _MODELS[content["kind"]])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

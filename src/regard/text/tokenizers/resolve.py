@@ -1,9 +1,18 @@
 """Choose a tokenizer from the text, for `kind: auto`; and find the ends of sentences among its tokens."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from regard.config import AutoConfig, FixedTokenizerConfig, TokenizerConfig, WhitespaceConfig, WordsConfig
+from regard.config import (
+    AutoConfig,
+    FixedTokenizerConfig,
+    PretrainedTokenizerConfig,
+    TokenizerConfig,
+    WhitespaceConfig,
+    WordsConfig,
+)
 from regard.text.symbols import SPECIAL_TOKENS
+from regard.text.tokenizers.pretrained import read_library
 from regard.text.tokenizers.schemes import SPACE_MARK
 
 SAMPLE_SIZE = 4096
@@ -48,6 +57,8 @@ def resolve_kinds(
 
 
 def _resolve(config: TokenizerConfig, tokenised: bool) -> FixedTokenizerConfig:
+    if isinstance(config, PretrainedTokenizerConfig) and not config.checksum:
+        return replace(config, checksum=read_library(config.name)[1])
     if not isinstance(config, AutoConfig):
         return config
     kind = WhitespaceConfig if tokenised else WordsConfig

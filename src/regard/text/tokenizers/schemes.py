@@ -75,6 +75,10 @@ class Scheme(ABC):
     """Symbol for the space before a word; empty if spaces are not symbols."""
     leading_space: ClassVar[bool] = False
     """Whether the first word of a text also has the mark of a preceding space."""
+    whole_texts: ClassVar[bool] = False
+    """Whether `encode` and `encode_batch` find the tokens of a whole text, instead of `split` and `units`."""
+    needs: ClassVar[str] = ""
+    """Rules that only a Python library has, so that a page cannot split text by them; empty for rules of regard."""
 
     def __init__(self, kind: str, language: str, pre_tokenizer: Any) -> None:
         self.kind, self.language, self.pre_tokenizer = kind, language, pre_tokenizer
@@ -86,6 +90,18 @@ class Scheme(ABC):
     def units(self, word: str, *, first: bool) -> Sequence[str]:
         """Split a word into units, which the vocabulary looks up; `first` is True if a space precedes the word."""
         return (word,)
+
+    def encode(self, text: str) -> tuple[list[int], list[str], list[int]]:
+        """Return the ids of a text, its words, and the word of each token, if the scheme reads whole texts."""
+        raise NotImplementedError
+
+    def encode_batch(self, texts: Sequence[str]) -> tuple[Any, Any]:
+        """Return the ids of all texts, and the number of ids of each text, if the scheme reads whole texts."""
+        raise NotImplementedError
+
+    def to_plain(self) -> str:
+        """Return everything else that determines the ids of a text, besides the symbols and the kind."""
+        return ""
 
     def join(self, symbols: Sequence[str]) -> str:
         """Join symbols to text."""
@@ -127,6 +143,7 @@ class WordsScheme(Scheme):
 class SpacyScheme(Scheme):
     """The rules of spaCy's blank pipeline for a language."""
 
+    needs = "spaCy's rules"
     longest_part: ClassVar[int] = 400
     """Maximum number of characters that spaCy gets at once, because it needs quadratic time for text that it cannot split."""
 

@@ -17,13 +17,14 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int32, Int64
 
-from regard.config import DataConfig, FixedTokenizerConfig, SpacyConfig, TokenizersConfig
+from regard.config import DataConfig, FixedTokenizerConfig, PretrainedTokenizerConfig, SpacyConfig, TokenizersConfig
 from regard.errors import ConfigError, DataError
 from regard.scripts import ends_word, is_spaceless
 from regard.text.split import ranges
 from regard.text.strings import to_form
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN, WHITE_SPACE, restore_space, show_space
 from regard.text.tokenizers.file import read_tokenizer, write_tokenizer
+from regard.text.tokenizers.pretrained import PretrainedScheme
 from regard.text.tokenizers.resolve import resolve_kinds
 from regard.text.tokenizers.schemes import CharactersScheme, Scheme, build_scheme
 from regard.text.tokenizers.vocabulary import Symbols, learn
@@ -60,7 +61,7 @@ class Tokenizer:
         self.normalization = normalization
         self._model = symbols.model()
         self._id_of = {token: number for number, token in enumerate(symbols.tokens) if number >= _NUM_SPECIAL}
-        self.keeps_space = not set(WHITE_SPACE).isdisjoint("".join(symbols.tokens))
+        self.keeps_space = not set(WHITE_SPACE).isdisjoint("".join(symbols.tokens)) and not scheme.whole_texts
         self._whole_units = symbols.merges is None and symbols.scores is None
         self._cache: dict[str, list[int]] = {}  # ids of chunks; frequent chunks are soon cached again after it was cleared
 
@@ -77,12 +78,18 @@ class Tokenizer:
         """Return a hash of everything that determines the ids of a text: the symbols, their order, and the rules."""
         symbols = self.symbols
         rules = [self.kind, self.scheme.language, self.lowercase, self.normalization]
-        whole = json.dumps([rules, symbols.tokens, symbols.merges, symbols.scores])
+        plain = self.scheme.to_plain()
+        whole = json.dumps([rules, symbols.tokens, symbols.merges, symbols.scores, *([plain] if plain else [])])
         return hashlib.sha256(whole.encode()).hexdigest()
 
     @property
     def kind(self) -> str:
         return self.scheme.kind
+
+    @property
+    def encoder_ids(self) -> tuple[int, ...]:
+        """The id of each symbol in the vocabulary of the pretrained encoder that the tokenizer belongs to; else empty."""
+        return tuple(self.scheme.encoder_ids.tolist()) if isinstance(self.scheme, PretrainedScheme) else ()
 
     @property
     def record_scheme(self) -> str:
@@ -94,6 +101,8 @@ class Tokenizer:
 
     def encode(self, text: str) -> Encoding:
         """Convert a text to symbols, and find the word of each symbol. Unknown words become the unknown symbol."""
+        if self.scheme.whole_texts:
+            return self._encode_whole(text)
         ids: list[int] = []
         words: list[str] = []
         word_of: list[int] = []
@@ -163,8 +172,13 @@ class Tokenizer:
         No code in the file is run, and all its contents are checked.
         """
         fields, symbols = read_tokenizer(path, data)
-        scheme = build_scheme(fields["kind"], fields["language"])
+        scheme = fields.get("scheme") or build_scheme(fields["kind"], fields["language"])
         return cls(symbols, scheme=scheme, lowercase=fields["lowercase"], normalization=fields["normalization"])
+
+    def _encode_whole(self, text: str) -> Encoding:
+        """Convert a text whose tokens the scheme finds."""
+        ids, words, word_of = self.scheme.encode(self._clean(text))
+        return Encoding(ids, [self.symbols.tokens[number] for number in ids], words, word_of)
 
     def _clean(self, text: str) -> str:
         return _clean(show_space(text) if self.keeps_space else text, self.normalization)
@@ -189,6 +203,8 @@ class Tokenizer:
 
     def _encode_part(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " texts"]]:
         """Return flat ids and the number of ids of each text."""
+        if self.scheme.whole_texts:
+            return self.scheme.encode_batch(list(map(self._clean, texts)))
         # Texts are split at spaces, each different chunk is looked up once, and its ids are copied to all its occurrences.
         import pyarrow as pa  # the import takes a quarter of a second, and predictions do not need it
         import pyarrow.compute as pc
@@ -313,17 +329,28 @@ def _learn(
 ) -> list[Tokenizer]:
     """Learn a tokenizer for each column of texts. Only distinct chunks are stored, not the texts."""
     named = (getattr(config, "language", "") or language for config, language in zip(configs, languages, strict=True))
-    schemes = [build_scheme(config.kind, language) for config, language in zip(configs, named, strict=True)]
+    schemes = [
+        PretrainedScheme.of(config.name)
+        if isinstance(config, PretrainedTokenizerConfig)
+        else build_scheme(config.kind, language)
+        for config, language in zip(configs, named, strict=True)
+    ]
     counts: list[Counter[str]] = [Counter() for _ in configs]
     starts = [0] * len(configs)  # number of texts whose first chunk has no symbol of a preceding space
     for columns in texts:
         for number, column in enumerate(columns):
+            if schemes[number].whole_texts:
+                continue  # nothing to learn
             cut = [text.split(" ") for text in column]
             counts[number].update(chain.from_iterable(cut))
             if isinstance(schemes[number], CharactersScheme):
                 starts[number] += sum(map(any, cut))
     made = []
     for number, (config, scheme) in enumerate(zip(configs, schemes, strict=True)):
+        if isinstance(scheme, PretrainedScheme):
+            made.append(Tokenizer(scheme.symbols, scheme=scheme, normalization="none"))
+            continue
+        assert not isinstance(config, PretrainedTokenizerConfig)
         units: Counter[str] = Counter()
         for chunk, count in counts[number].items():
             for _, parts in split_units(scheme, _clean(chunk, normalization), config.lowercase, spaced=True):

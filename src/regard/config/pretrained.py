@@ -1,0 +1,41 @@
+"""Settings of encoders that others have trained, in the format of Hugging Face's `transformers`."""
+
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le
+
+from regard.config.fields import BelowOne, Count, Positive, Role
+from regard.config.settings import Settings
+
+
+class PretrainedEncoderConfig(Settings):
+    """An encoder in the format of Hugging Face's `transformers`, with its own tokenizer (needs the extra `pretrained`)."""
+
+    kind: Literal["pretrained"] = "pretrained"
+    """Kind of the encoder."""
+    name: str = ""
+    """Folder of the encoder, or its name in the local cache of Hugging Face; with `hf://` before the name, it is downloaded if
+    the cache does not have it. The folder must have `config.json`, `tokenizer.json` and `model.safetensors`.
+    """
+    tuning: Literal["auto", "frozen", "lora", "whole"] = "auto"
+    """Weights of the encoder that training changes: none (`frozen`); low-rank adapters in its linear maps (`lora`); or
+    all (`whole`). `auto`: chosen from the data.
+    """
+    rank: Annotated[Count, Role.WIDTH] = 16
+    """Rank of the adapters of `lora`."""
+    rate: Positive = 0.1
+    """Learning rate of the encoder's top layer, as a share of `training.learning_rate`, which the other layers of the model
+    have.
+    """
+    layer_decay: Annotated[float, Ge(0.1), Le(1)] = 0.9
+    """Learning rate of each layer of the encoder, as a share of that of the layer above it."""
+    dropout: BelowOne = 0.1
+    """Dropout in the encoder, on its features and attention weights, while training changes it."""
+    include: bool = False
+    """Whether the trained model holds the encoder's weights that training did not change. If False, it only names the encoder
+    with its hash, and loading needs the encoder's folder. With `tuning` `whole`, the model always holds the encoder.
+    """
+    checksum: Annotated[str, Role.DERIVED] = ""
+    """SHA-256 of the encoder's weights file. regard sets this; do not set it."""
+    architecture: Annotated[str, Role.DERIVED] = ""
+    """Content of the encoder's `config.json`. regard sets this; do not set it."""

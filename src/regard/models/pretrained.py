@@ -1,0 +1,298 @@
+"""Encoders that others have trained, in the format of Hugging Face's `transformers`, with regard's attention sites.
+
+`transformers` builds the encoder and calls `attend_at_site` for the attention of each layer, so its weights are recorded and
+changed by site like those of regard's own layers. No code of a model is run: a model of a family that `transformers` itself
+defines is built from its settings, and its weights are read from a safetensors file.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.capabilities import reweighted
+from regard.attention.heads.attend import attend
+from regard.attention.masks import resolve_key_mask
+from regard.config import PretrainedEncoderConfig
+from regard.errors import ConfigError, install_command
+from regard.reweight import Sites
+from regard.text.tokenizers.pretrained import ARCHITECTURE, WEIGHTS, find_encoder
+
+FAMILIES = {"bert": 0, "roberta": 2, "xlm-roberta": 2, "camembert": 2, "distilbert": 0, "electra": 0, "ernie": 0}
+"""Values of `model_type` of the encoders that can be used, in which each token attends to all tokens; and the number of
+positions that no token has.
+"""
+# Settings of an encoder that name code, formats or files, which are not followed.
+_IGNORED = {"auto_map", "quantization_config", "torch_dtype", "dtype", "architectures", "_name_or_path", "custom_pipelines"}
+_MOST_CHARACTERS, _MOST_LAYERS = 1 << 16, 200
+_LAYER = re.compile(r"\.layer\.(\d+)\.")
+_ADAPTER = re.compile(r"\.lora_[AB]\.")
+
+
+def read_encoder(config: PretrainedEncoderConfig) -> PretrainedEncoderConfig:
+    """Return the settings with the architecture and the hash of the encoder that they name.
+
+    Raises:
+        ConfigError: If the encoder does not exist, a file is missing, or it is of an unknown family.
+    """
+    folder = find_encoder(config.name)
+    try:
+        text = (folder / ARCHITECTURE).read_text(encoding="utf-8")[: _MOST_CHARACTERS + 1]
+        found = replace(config, checksum=_checksum(folder / WEIGHTS), architecture=json.dumps(json.loads(text)))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"the encoder '{config.name}' cannot be read ({error!s:.200}); copy it again") from error
+    _transformers_config(found)
+    return found
+
+
+def max_tokens(config: PretrainedEncoderConfig) -> int:
+    """Return the maximum number of tokens that an encoder reads, including its start and end symbols."""
+    known = _transformers_config(config)
+    return int(known.max_position_embeddings) - FAMILIES[known.model_type]
+
+
+def _checksum(path: Any) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _import_transformers() -> Any:
+    try:
+        import transformers
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"a pretrained encoder needs the package {error.name}, which is not installed: {install_command('pretrained')}"
+        ) from error
+    return transformers
+
+
+def _transformers_config(config: PretrainedEncoderConfig) -> Any:
+    """Return the encoder's settings as an object of `transformers`. They may come from a stranger."""
+    where = f"the {ARCHITECTURE} of the encoder '{config.name}'"
+    try:
+        plain = json.loads(config.architecture[:_MOST_CHARACTERS])
+        family = plain["model_type"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ConfigError(f"{where} does not describe a model: it has no model_type") from error
+    if family not in FAMILIES:
+        code = "; its own code is not run" if "auto_map" in plain else ""
+        raise ConfigError(f"{where} has model_type {family!r:.60}, expected one of: {', '.join(FAMILIES)}{code}")
+    plain = {name: value for name, value in plain.items() if name not in {*_IGNORED, "model_type"}}
+    plain |= {"is_decoder": False, "add_cross_attention": False}
+    try:
+        made = _import_transformers().AutoConfig.for_model(family, **plain)
+        layers = int(made.num_hidden_layers)
+    except ConfigError:
+        raise
+    except Exception as error:  # the library checks values in many ways
+        raise ConfigError(f"{where} has a wrong value: {str(error).splitlines()[0]:.200}") from error
+    if not 1 <= layers <= _MOST_LAYERS:
+        raise ConfigError(f"{where} has {layers:,} layers, expected 1 to {_MOST_LAYERS}")
+    return made
+
+
+_CALLS: ContextVar[tuple[Sites, Iterator[str]]] = ContextVar("calls")
+
+
+def attend_at_site(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **_: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Compute one layer's attention by `heads.attend`, as an attention function of `transformers`.
+
+    Query, key and value are (B,H,S,E); the context is (B,S,H,E), the weights are (B,H,S,S).
+    """
+    sites, names = _CALLS.get()
+    site = next(names)
+    options = sites.options(site)
+    allowed = None if attention_mask is None else attention_mask == 0
+    change = options.get("reweight")
+    context, weights = attend(
+        query,
+        key,
+        value,
+        attention_mask,
+        scale=scaling,
+        dropout=dropout,
+        change_weights=change and (lambda weights: reweighted(weights, allowed, change)),
+        need_weights=options["need_weights"],
+    )
+    sites.add(site, weights)
+    return context.transpose(1, 2).contiguous(), weights
+
+
+class PretrainedEncoder(nn.Module):
+    """An encoder of `transformers`: states (B,S,D) of tokens, whose first and last are the encoder's start and end symbols.
+
+    Training changes none of its weights, adapters (W x + (2/r)·r B A x in each linear map of the layers, with B zero at first),
+    or all weights, by `config.tuning`. Weights that it does not change are not in `state_dict`, unless `config.include`.
+
+    Args:
+        config: The settings, with the architecture (`read_encoder`).
+        encoder_ids: The encoder's id (V,) of each token.
+
+    Attributes:
+        size: Width D of the states.
+        sites: Names of the attentions of the layers: `encoder.0`, `encoder.1`, …
+
+    Raises:
+        ConfigError: If the encoder is unknown, its files differ from those that the settings were made with, or a package is
+            missing.
+
+    Reference:
+        Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1.
+    """
+
+    encoder_ids: Tensor
+
+    def __init__(self, config: PretrainedEncoderConfig, encoder_ids: Sequence[int]) -> None:
+        super().__init__()
+        self.config = config
+        known, library = _transformers_config(config), _import_transformers()
+        library.AttentionInterface.register("regard", attend_at_site)
+        self.body = library.AutoModel.from_config(known, attn_implementation="regard").float()
+        if getattr(self.body, "pooler", None) is not None:
+            self.body.pooler = None  # regard's pooling replaces it
+        self.size, self.num_layers = int(known.hidden_size), int(known.num_hidden_layers)
+        self.sites = tuple(f"encoder.{number}" for number in range(self.num_layers))
+        last, table = max(encoder_ids, default=0), self.body.get_input_embeddings().num_embeddings
+        if last >= table:
+            raise ConfigError(
+                f"the tokenizer of the encoder '{config.name}' has the id {last:,}, but it embeds {table:,} tokens"
+            )
+        self.register_buffer("encoder_ids", torch.tensor(encoder_ids, dtype=torch.long), persistent=False)
+        for part in self.body.modules():
+            if isinstance(part, nn.Dropout):
+                part.p = config.dropout
+        self.stored = config.tuning == "whole" or config.include
+        """Whether `state_dict` holds all weights of the encoder."""
+        if config.tuning == "lora":
+            self._add_adapters()
+        if not self.stored and self.encoder_ids.device.type != "meta":
+            self.load()
+        self._prepare_training()
+
+    def _add_adapters(self) -> None:
+        """Add adapters to all linear maps of the layers."""
+        try:
+            from peft import LoraConfig, inject_adapter_in_model
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"model.encoder.tuning lora needs the package {error.name}, which is not installed: "
+                f"{install_command('pretrained')}"
+            ) from error
+        maps = [name for name, part in self.body.named_modules() if isinstance(part, nn.Linear) and _LAYER.search(f".{name}.")]
+        inject_adapter_in_model(LoraConfig(r=self.config.rank, lora_alpha=2 * self.config.rank, target_modules=maps), self.body)
+
+    def _prepare_training(self) -> None:
+        """Mark the weights to train, with the learning rates of their layers, and leave the others out of `state_dict`."""
+        config = self.config
+        for name, parameter in self.body.named_parameters():
+            parameter.requires_grad_(config.tuning == "whole" or bool(_ADAPTER.search(name)))
+            layer = _LAYER.search(f".{name}")
+            below = self.num_layers - 1 - int(layer[1]) if layer else self.num_layers
+            parameter.learning_rate_factor = config.rate * config.layer_decay**below
+        kept = {
+            f"body.{name}": tensor for name, tensor in self.body.state_dict(keep_vars=True).items() if not tensor.requires_grad
+        }
+        self.left_out = {} if self.stored else kept
+        self.register_state_dict_post_hook(_leave_out)
+        self.register_load_state_dict_pre_hook(_put_back)
+
+    def load(self) -> None:
+        """Copy the weights of the encoder's folder into the encoder.
+
+        Raises:
+            ConfigError: If the weights are not those that the settings were made with, or do not fit the architecture.
+        """
+        name, folder = self.config.name, find_encoder(self.config.name)
+        if self.config.checksum != _checksum(folder / WEIGHTS):
+            raise ConfigError(
+                f"the weights of the encoder '{name}' are not those that the model was trained with: their SHA-256 is not "
+                f"{self.config.checksum[:12]}…; name the same version of the encoder"
+            )
+        library = _import_transformers()
+        shown = library.utils.logging.is_progress_bar_enabled()
+        library.utils.logging.disable_progress_bar()
+        try:
+            loaded, facts = type(self.body).from_pretrained(
+                folder,
+                config=self.body.config,
+                dtype=torch.float32,
+                local_files_only=True,
+                use_safetensors=True,
+                output_loading_info=True,
+            )
+        except (OSError, RuntimeError, ValueError, KeyError) as error:
+            reason = (str(error).splitlines() or [""])[0]
+            raise ConfigError(
+                f"the weights of the encoder '{name}' cannot be read ({reason:.200}); copy the encoder again"
+            ) from error
+        finally:
+            if shown:
+                library.utils.logging.enable_progress_bar()
+        missing = [each for each in facts["missing_keys"] if not each.startswith("pooler.")]
+        if missing:
+            raise ConfigError(
+                f"the {WEIGHTS} of the encoder '{name}' lacks the tensor '{min(missing)}'; copy the encoder again"
+            )
+        own = {each.replace(".base_layer.", "."): tensor for each, tensor in self.body.state_dict().items()}
+        for each, tensor in loaded.state_dict().items():
+            if each in own:
+                own[each].copy_(tensor)
+
+    def train(self, mode: bool = True) -> "PretrainedEncoder":
+        """Set the training mode; a frozen encoder has no dropout."""
+        super().train(mode)
+        self.body.train(mode and self.config.tuning != "frozen")
+        return self
+
+    def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
+        """Return the encoder's embeddings of the tokens, before positions are added."""
+        embedded: Tensor = self.body.get_input_embeddings()(self.encoder_ids[tokens])
+        return embedded
+
+    def forward(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
+        """Return the states of the top layer, and add the weights (B,H,S,S) of the layers to `sites`."""
+        if not embedded.shape[1]:  # `transformers` cannot read texts without tokens
+            return embedded.new_zeros(*embedded.shape[:2], self.size)
+        token = _CALLS.set((sites, iter(self.sites)))
+        try:
+            allowed = resolve_key_mask(mask, embedded.dtype).hidden
+            states: Tensor = self.body(inputs_embeds=embedded, attention_mask=allowed).last_hidden_state
+        finally:
+            _CALLS.reset(token)
+        return states
+
+    def merge_adapters(self) -> None:
+        """Add the adapters to the weights that they adapt: W ← W + (2/r)·r B A. The states stay the same."""
+        from peft.tuners.lora import LoraLayer
+
+        for part in self.body.modules():
+            if isinstance(part, LoraLayer):
+                part.merge()
+
+
+def _leave_out(encoder: Any, state: dict[str, Any], prefix: str, _: Any) -> None:
+    """Remove the weights that training does not change from a state dict."""
+    for name in encoder.left_out:
+        state.pop(prefix + name, None)
+
+
+def _put_back(encoder: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Add the weights that training does not change to a state dict that is loaded."""
+    for name, tensor in encoder.left_out.items():
+        state.setdefault(prefix + name, tensor)
