@@ -222,17 +222,22 @@ class Sites:
     reweight: ReweightBySite | None = None
     first_step: int = 0
     num_steps: int = 0
+    cross_mask: Tensor | None = None
+    """The `attn_mask` of the attention to the source; None for no further mask."""
     maps: dict[str, Tensor] = field(default_factory=dict)
     """The weights returned so far."""
 
     def options(self, site: str) -> dict[str, Any]:
-        """Return the arguments `reweight` and `need_weights` of the attention at a site."""
+        """Return the arguments of the attention at a site: `need_weights`, and `attn_mask` and `reweight` where used."""
+        found: dict[str, Any] = {"need_weights": site in self.record}
+        if self.cross_mask is not None and site.startswith("cross"):
+            found["attn_mask"] = self.cross_mask
         if not self.reweight:
-            return {"need_weights": site in self.record}
+            return found
         change = for_site(self.reweight, site)
         if change is not None and self.num_steps:
             change = for_steps(change, self.first_step, self.num_steps)
-        return {"reweight": change, "need_weights": site in self.record}
+        return {"reweight": change, **found}
 
     def add(self, site: str, weights: Tensor | None) -> None:
         """Store the weights of a site, unless they are None."""

@@ -127,6 +127,8 @@ class Attention(Observable, CheckedModule, ABC):
     """
     has_loss: bool = False
     """Whether the mechanism returns its own loss, which is added to the training loss."""
+    needs_whole_source: bool = False
+    """Whether weights and context depend on keys that `attn_mask` hides, such as on the number of keys."""
     supports_fused: bool = False
     """Whether fused kernels may compute scores, weights and context at once; most are used only if no weights are needed."""
     supports_onnx: bool = True

@@ -64,6 +64,11 @@ def _operate_per_text(task: str, kind: type[TextOperation], arguments: Sequence[
         parser.error(f"{kind.text}s and --input are both given; give only one of the two")
     operation = create(kind, options, kind.options().keys() - kind.service_only)
     _check_picture(kind, options)
+    if operation.reads_words:
+        from regard.cli import live_words
+
+        live_words.main(operation, load_for(task, options, name), options)
+        return
     tabular = _is_tabular(operation, options)
     lines = () if tabular else _read(kind, options)  # a missing file is found before the model is loaded
     with output_file(options.output, name) as file:

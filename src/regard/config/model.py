@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge
 
 from regard.config.attention import AdditiveConfig, AttentionConfig
-from regard.config.fields import Depth, Dropout, NotNegative, Role, Width
+from regard.config.fields import Depth, Dropout, Natural, NotNegative, Role, Width
 from regard.config.heads import HeadModifiersConfig, MultiHeadConfig, RotaryConfig
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
 from regard.config.settings import ModelSettings, Settings
@@ -115,7 +115,16 @@ class RecurrentSettings(ModelSettings):
             )
 
 
-class RecurrentConfig(RecurrentSettings, kind="recurrent"):
+class WaitSettings(Settings):
+    """Settings of models that can translate a source while it arrives."""
+
+    wait_k: Natural = 0
+    """Number k of source tokens that are read before the first target token is chosen; then one more is read before each
+    further token (wait-k, Ma et al. 2019). 0 to read the whole source first. The encoder then reads in one direction.
+    """
+
+
+class RecurrentConfig(WaitSettings, RecurrentSettings, kind="recurrent"):
     """An encoder, a bridge that computes the decoder's initial state, and a decoder with attention."""
 
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
@@ -129,6 +138,15 @@ class RecurrentConfig(RecurrentSettings, kind="recurrent"):
     def states_size(self) -> int:
         """Width of the states that the decoder attends to."""
         return self.encoder.states_size
+
+    def wait_conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield a conflict, in the form of `Settings.conflicts`, if the encoder reads words that have not arrived yet."""
+        if self.wait_k and self.encoder.bidirectional:
+            yield (
+                "model.encoder.bidirectional",
+                f"model.wait_k is {self.wait_k}, so the encoder must not read later words; set model.encoder.bidirectional to "
+                "false",
+            )
 
 
 class LayerSettings(ModelSettings):
@@ -195,7 +213,7 @@ class TransformerSettings(LayerSettings):
     """Dropout on the hidden layer of each feed-forward network."""
 
 
-class TransformerConfig(TransformerSettings, kind="transformer"):
+class TransformerConfig(WaitSettings, TransformerSettings, kind="transformer"):
     """A Transformer with an encoder and a decoder (Vaswani et al. 2017)."""
 
     encoder_layers: Depth = 4

@@ -102,6 +102,11 @@ def beam_search(
     """
     decoding = override(decoding, settings, "beam_search")
     check_request(model, decoding, n_best, record, reweight)
+    if decoding.beam_size > 1 and model.policy is not None and not model.policy.has_beam:
+        raise RequestError(
+            f"beam_size is {decoding.beam_size}, but this model chooses each word before it reads on (model.wait_k), and a "
+            "beam revises earlier words; set beam_size to 1"
+        )
     if not len(source):
         return []
     limits = length_limits(source_mask, decoding, guidance)

@@ -27,6 +27,7 @@ from regard.export.recurrence import with_native_layers
 from regard.export.runtime import NEXT
 from regard.layers.cache import RowCache
 from regard.models.language.transformer import TransformerLanguageModel
+from regard.models.policies import WaitK
 from regard.models.recurrent.decoder import RecurrentState
 from regard.models.recurrent.translator import RecurrentTranslator
 from regard.models.transformer.model import TransformerState
@@ -36,10 +37,15 @@ Decoding = RecurrentTranslator | TransformerTranslator | TransformerLanguageMode
 
 
 def check_reads_words(model: nn.Module) -> None:
-    """Raise a `RequestError` if the source of a model is not words, because graphs and pages read only words."""
+    """Raise a `RequestError` if the source of a model is not words, or is not read at once, as graphs and pages read it."""
     if getattr(model, "source_axes", "B S") != "B S":
         raise RequestError(
             "this model reads images, and an export or a page supports only models that read words; use regard serve instead"
+        )
+    if isinstance(getattr(model, "policy", None), WaitK):
+        raise RequestError(
+            "this model waits for source words (model.wait_k), which the graphs of an export or a page do not; use regard "
+            "translate --live-words, or regard serve"
         )
 
 

@@ -66,6 +66,8 @@ def check_convertible(model: nn.Module) -> TransformerTranslator:
             f"the model {kind}, which CTranslate2 cannot express; expected a Transformer translator, "
             "for example one trained with preset transformer-tiny"
         )
+    if model.policy is not None:
+        raise RequestError("the model waits for source words (model.wait_k), which CTranslate2 cannot express")
     if lacking := lacks(read_parts(model), SUPPORTED):
         raise RequestError(f"the model has {lacking}, which CTranslate2 cannot express; it can express {describe(SUPPORTED)}")
     return model

@@ -44,6 +44,8 @@ class Ensemble(Seq2Seq[EnsembleState]):
         self.sites = tuple(site for site in members[0].sites if all(site in member.sites for member in members))
         self.derived = tuple({site for member in members for site in member.derived if site in self.sites})
         self.feeds_back = any(member.feeds_back for member in members)
+        if len({member.policy for member in members}) == 1:
+            self.policy = members[0].policy
         if len({member.alignment_step for member in members}) == 1:
             self.alignment_step = members[0].alignment_step
 

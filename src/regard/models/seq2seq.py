@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor, nn
 
 from regard.attention.masks import check_boolean
+from regard.models.policies import Policy
 from regard.records.data import Step
 from regard.reweight import ReweightBySite, Sites, check_reweight
 from regard.shapes import check_shape
@@ -74,6 +75,8 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     """Whether a step's attention or readout is an input of the next step, so that even a known target is read in a loop."""
     packed = False
     """Whether this is a packed copy (`regard.inference.pack`), whose linear maps choose the number format of their products."""
+    policy: Policy | None = None
+    """How much of the source is read before each word is chosen; None for the whole source."""
     alignment_step: Step = "produce"
     """Step whose attention aligns an output word: the step that predicts the word (`produce`), or that reads it (`consume`)."""
 

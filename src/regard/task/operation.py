@@ -219,6 +219,15 @@ class TextOperation(Operation):
         """Return a result as the command prints it; `number` is that of the text, from 1."""
         return str(result)
 
+    @property
+    def reads_words(self) -> bool:
+        """Whether the command processes the lines of standard input while their words arrive, by `process_words`."""
+        return False
+
+    def process_words(self, predictor: Any, words: Iterator[str], write: Callable[[str], object]) -> None:
+        """Process a text whose words are still arriving, and write each part of the result as soon as it is known."""
+        raise NotImplementedError
+
     def check_cells(self) -> None:
         """Raise a `RequestError` if the options ask for results that do not fit into the cells of a row."""
 

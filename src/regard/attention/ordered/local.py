@@ -131,6 +131,7 @@ class LocalPredictive(LocalAttention):
     """
 
     smallest_window = 1  # σ is half of it
+    needs_whole_source = True  # the position is a share of the number of keys
 
     def __init__(
         self, query_size: int, *, position_size: int | None = None, window: int = 10, **options: Unpack[ScorerOptions]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from regard.attention.base import Rows, register
 
@@ -15,6 +16,10 @@ class HistoryState(Rows):
 
     history: Float[Tensor, "B K"]
     """The numbers, in float32 or float64; sums in half precision would lose small weights."""
+
+    def widened(self, size: int) -> "HistoryState":
+        """Return the state for `size` keys; those that are new have had no weight."""
+        return HistoryState(pad(self.history, (0, size - self.history.shape[1])))
 
 
 @register

@@ -6,11 +6,13 @@ from typing import Any
 from torch import nn
 
 from regard.attention.base import Attention
+from regard.attention.ordered.monotonic import HardMonotonic, SoftToHard
 from regard.config import BahdanauDecoderConfig, LuongDecoderConfig, RecurrentConfig
 from regard.config.model import RecurrentSettings
 from regard.errors import ConfigError
 from regard.layers.readout import READOUTS
 from regard.models.embeddings import build_embedding, tie_embeddings
+from regard.models.policies import HardStops, Policy, build_wait
 from regard.models.recurrent.decoder import BahdanauDecoder, InputFeedingDecoder, LuongDecoder, RecurrentDecoder
 from regard.models.recurrent.encoder import BRIDGES, RecurrentEncoder
 from regard.models.recurrent.translator import RecurrentTranslator
@@ -20,6 +22,8 @@ def build_recurrent(
     config: RecurrentConfig, *, source_size: int, target_size: int, attention: Attention | None = None
 ) -> RecurrentTranslator:
     """Build the model, with initial weights from PyTorch's random generator; see `build_translator` for the arguments."""
+    for _, message in config.wait_conflicts():
+        raise ConfigError(message)
     width, std = config.embedding_size, config.embedding_std or config.embedding_size**-0.5
     encoder = RecurrentEncoder(config.encoder, embedding_size=width)
     model = build_around(
@@ -79,7 +83,18 @@ def build_around(
         bridge=BRIDGES[config.bridge](encoder.size, settings),
         embedding_dropout=settings.embedding_dropout,
         readout_dropout=settings.readout_dropout,
+        policy=_find_policy(config, attention),
     )
+
+
+def _find_policy(config: RecurrentSettings, attention: Attention) -> Policy | None:
+    """Return how much of the source is read before each word; None for the whole source."""
+    if not isinstance(config, RecurrentConfig) or config.encoder.bidirectional:
+        return None
+    if config.wait_k:
+        return build_wait(config.wait_k, [attention])
+    stops = isinstance(attention, SoftToHard | HardMonotonic) and config.bridge == "zeros"
+    return HardStops() if stops else None
 
 
 def check_attention(attention: Attention, *, query_size: int, key_size: int) -> None:

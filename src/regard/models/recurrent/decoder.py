@@ -12,11 +12,13 @@ from torch.nn import functional
 
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, is_exactly, is_plain
+from regard.attention.ordered.states import HistoryState
 from regard.config import DecoderConfig
 from regard.layers.feedback import FeedbackInputs, attend_first, cell_first
 from regard.layers.loop_scores import find_loop_score
 from regard.layers.readout import AttentionalReadout, Readout
 from regard.layers.recurrent import RecurrentLayer, compute_dtype
+from regard.models.policies import WaitK
 from regard.reweight import for_steps, per_hypothesis
 
 
@@ -46,6 +48,12 @@ class RecurrentState:
         count = self.hidden.shape[2]
         each = (rows[:, None] * count + torch.arange(count, device=rows.device)).flatten()
         return replace(self._moved(each, (len(rows), count)), memory=self.memory.select(rows))
+
+    def reading(self, source: "RecurrentState") -> "RecurrentState":
+        """Return this state with a longer source, whose result of `encode` is `source`."""
+        size = source.memory.value.shape[-2]
+        states = self.attention.widened(size) if isinstance(self.attention, HistoryState) else self.attention
+        return replace(self, memory=source.memory, attention=states)
 
     def _moved(self, rows: Int[Tensor, " R"], shape: tuple[int, ...]) -> "RecurrentState":
         """Return the state of the hypotheses with these indices among all B·N, in a new shape (B,N)."""
@@ -79,6 +87,8 @@ class RecurrentDecoder(nn.Module, ABC):
     """Whether a step needs the attention or the readout of the previous step."""
     feeds_readout = False
     """Whether a step needs the readout of the previous step."""
+    policy: WaitK | None = None
+    """Which source words a step may attend to; None for all."""
 
     def __init__(self, config: DecoderConfig, *, input_size: int, attention: Attention, readout: Readout) -> None:
         super().__init__()
@@ -129,6 +139,7 @@ class RecurrentDecoder(nn.Module, ABC):
                 reweight=for_steps(reweight, position),
                 need_weights=need_weights,
             )
+            state = replace(state, length=state.length + 1)
             features.append(feature)
             outputs.append(output)
         weights = [output.weights for output in outputs if output.weights is not None]
@@ -165,7 +176,7 @@ class RecurrentDecoder(nn.Module, ABC):
     ) -> tuple[AttentionOutput, RecurrentState]:
         """Compute the attention of each hypothesis, in one call."""
         batch, count, _ = query.shape
-        memory, mask = state.memory, self._loss_mask(real, state.memory)
+        memory, mask = state.memory, self._mask(real, state, 1)
         if not self.attention.stateful:  # the hypotheses of a sentence are queries in the same row of the batch
             out, _ = self.attention.attend(query, memory, attn_mask=mask, reweight=reweight, need_weights=need_weights)
             return out, state
@@ -175,23 +186,33 @@ class RecurrentDecoder(nn.Module, ABC):
             query.flatten(0, 1)[:, None],
             memory,
             state.attention,
-            attn_mask=None if mask is None else mask.flatten(0, 1)[:, None],
+            attn_mask=None if mask is None else mask.expand(batch, count, -1).flatten(0, 1)[:, None],
             reweight=per_hypothesis(reweight, batch),
             need_weights=need_weights,
         )
         weights = None if out.weights is None else out.weights.unflatten(0, (batch, count)).movedim(1, -3).squeeze(-2)
         return AttentionOutput(out.context.view(batch, count, -1), weights, out.loss), replace(state, attention=carried)
 
-    def _loss_mask(self, real: Tensor | None, memory: Memory) -> Tensor | None:
-        """Return a mask (B,Q,S) that is False in the rows of the target's padding, which the attention's loss then ignores."""
+    def _mask(self, real: Tensor | None, state: RecurrentState, num_steps: int) -> Tensor | None:
+        """Return a mask, at most (B,Q,S), of the source words that the policy lets the next steps attend to.
+
+        It is False in the rows of the target's padding, which the attention's loss then ignores.
+        """
+        value = state.memory.value
+        mask = None
+        if self.policy is not None:
+            mask = self.policy.mask(state.length, num_steps, value.shape[-2], value.device)
         if real is None or not self.attention.has_loss:
-            return None
-        return real[..., None].expand(-1, -1, memory.value.shape[-2])
+            return mask
+        words = real[..., None].expand(-1, -1, value.shape[-2])
+        return words if mask is None else words & mask
 
     def _loop(self, state: RecurrentState, reweight: Reweight | None) -> Callable[[Tensor, Tensor], FeedbackInputs] | None:
         """Return a function of embeddings and values that builds the inputs of a loop of `regard.layers.feedback`, or None."""
-        # The loops have one layer, replace no weights, and know only some scores.
-        scores = None if len(self.layers) > 1 or reweight is not None else find_loop_score(self.attention, state.hidden.device)
+        # The loops have one layer and one mask for all steps, replace no weights, and know only some scores.
+        if len(self.layers) > 1 or reweight is not None or self.policy is not None:
+            return None
+        scores = find_loop_score(self.attention, state.hidden.device)
         if scores is None:
             return None
         layer = self._layer(0)
@@ -270,7 +291,7 @@ class LuongDecoder(RecurrentDecoder):
             output,
             state.memory,
             state.attention,
-            attn_mask=self._loss_mask(real, state.memory),
+            attn_mask=self._mask(real, state, embedded.shape[1]),
             reweight=for_steps(reweight, 0, embedded.shape[1]),
             need_weights=need_weights,
         )

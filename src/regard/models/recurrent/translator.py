@@ -3,9 +3,11 @@
 from collections.abc import Collection
 from dataclasses import replace
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.models.policies import Policy, WaitK
 from regard.models.recurrent.decoder import RecurrentDecoder, RecurrentState
 from regard.models.recurrent.encoder import Bridge
 from regard.models.seq2seq import AttentionMaps, MapsWithLoss, Seq2Seq, Source
@@ -30,10 +32,12 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         output: nn.Linear,
         embedding_dropout: float = 0.0,
         readout_dropout: float = 0.0,
+        policy: Policy | None = None,
     ) -> None:
         """Compose the parts; if weights are shared, the caller must give parts that already share them.
 
-        `embedding_dropout` applies to the embeddings of the target, and `readout_dropout` to the features of the decoder.
+        `embedding_dropout` applies to the embeddings of the target, and `readout_dropout` to the features of the decoder. A
+        `policy` other than None needs an encoder that reads in one direction, because later words must not change its states.
         """
         super().__init__()
         self.source_embedding, self.encoder, self.bridge = source_embedding, encoder, bridge
@@ -41,10 +45,16 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         self.readout_dropout = nn.Dropout(readout_dropout)
         self.feeds_back = decoder.feeds_back
+        self.policy = policy
+        decoder.policy = policy if isinstance(policy, WaitK) else None
 
     def read(self, source: Source, source_mask: Bool[Tensor, "B S"], sites: Sites) -> RecurrentState:
         states, finals = self.encoder(self.source_embedding(source), source_mask)
-        hidden, cell = self.bridge(states, source_mask, finals)
+        first = source_mask
+        if isinstance(self.policy, WaitK):  # the first state may depend only on words that the first step may read
+            first = source_mask & self.policy.mask(0, 1, source.shape[1], source.device)
+            finals = [(states[torch.arange(len(states), device=states.device), first.sum(1) - 1], None)]
+        hidden, cell = self.bridge(states, first, finals)
         return RecurrentState(
             memory=self.decoder.attention.prepare(states, key_mask=source_mask),
             hidden=hidden[:, :, None],

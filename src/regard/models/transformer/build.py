@@ -39,12 +39,18 @@ def build_transformer(config: TransformerConfig, *, source_size: int, target_siz
         target_embedding=target,
         source_positions=build_positions(config.positions, size),
         target_positions=build_positions(config.positions, size),
-        encoder=build_encoder(config, num_layers=config.encoder_layers, decoder_layers=config.decoder_layers),
+        encoder=build_encoder(
+            config,
+            num_layers=config.encoder_layers,
+            decoder_layers=config.decoder_layers,
+            causal=config.wait_k > 0,
+        ),
         decoder=build_decoder(config),
         output=output,
         embedding_dropout=config.embedding_dropout,
         alignment_layer=None if config.alignment_layer < 0 else config.alignment_layer,
         alignment_head=None if config.alignment_head < 0 else config.alignment_head,
+        wait_k=config.wait_k,
     )
 
 
@@ -73,7 +79,7 @@ def initial_std(size: int, *, tied: bool) -> float:
     return size**-0.75 if tied else size**-0.5
 
 
-def build_encoder(config: LayerConfig, *, num_layers: int, decoder_layers: int = 0) -> TransformerEncoder:
+def build_encoder(config: LayerConfig, *, num_layers: int, decoder_layers: int = 0, causal: bool = False) -> TransformerEncoder:
     """Return a stack of encoder layers.
 
     With the order `deep`, the residual stream is multiplied by α before the output of a part is added to it. The initial
@@ -85,6 +91,7 @@ def build_encoder(config: LayerConfig, *, num_layers: int, decoder_layers: int =
         config: Settings of the model.
         num_layers: L, number of layers, ≥ 1.
         decoder_layers: M, number of the decoder's layers; 0 for an encoder without a decoder.
+        causal: Whether a token attends only to itself and to earlier tokens.
 
     Reference: Wang et al. 2022 (DeepNet), table in figure 2.
     """
@@ -92,7 +99,7 @@ def build_encoder(config: LayerConfig, *, num_layers: int, decoder_layers: int =
     if decoder_layers:
         both = (num_layers**4 * decoder_layers) ** (1 / 16)
         alpha, beta = 0.81 * both, 0.87 / both
-    layers = [EncoderLayer(**_build_parts(config, alpha)) for _ in range(num_layers)]
+    layers = [EncoderLayer(**_build_parts(config, alpha, causal=causal)) for _ in range(num_layers)]
     scale_initial_weights(layers, config.norm_order, beta)
     return TransformerEncoder(layers, norm=_last_norm(config))
 

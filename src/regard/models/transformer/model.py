@@ -13,6 +13,7 @@ from regard.attention.base import Memory
 from regard.errors import ConfigError
 from regard.layers.cache import DecoderCache
 from regard.layers.transformer import TransformerDecoder
+from regard.models.policies import WaitK
 from regard.models.seq2seq import AttentionMaps, Seq2Seq
 from regard.reweight import ReweightBySite, Sites
 
@@ -36,6 +37,10 @@ class TransformerState:
     def select(self, beam: Int[Tensor, "B N"]) -> "TransformerState":
         """Return the state in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
         return self if self.cache is None else replace(self, cache=self.cache.select(beam))
+
+    def reading(self, source: "TransformerState") -> "TransformerState":
+        """Return this state with a longer source, whose result of `encode` is `source`."""
+        return replace(source, cache=self.cache)
 
     def keep(self, rows: Int[Tensor, " M"]) -> "TransformerState":
         """Return the state of the sentences with the indices `rows` only, in this order."""
@@ -70,7 +75,7 @@ class TransformerModel(Seq2Seq[TransformerState]):
         self.check_reweight(reweight)
         if use_gold is not None:
             target_in = self.draft(target_in, state, use_gold, reweight)
-        sites = Sites(self.sources(record), reweight, 0, target_in.shape[1])
+        sites = self.sites_of(state, record, reweight, target_in.shape[1])
         features = self.decoder(self.embed(target_in, 0), state.memories, sites)
         return features, self.maps(sites.maps, state, record)
 
@@ -83,7 +88,7 @@ class TransformerModel(Seq2Seq[TransformerState]):
         reweight: ReweightBySite | None = None,
     ) -> tuple[Float[Tensor, "B N V"], AttentionMaps, TransformerState]:
         self.check_reweight(reweight)
-        sites = Sites(self.sources(record), reweight, state.length, 1)
+        sites = self.sites_of(state, record, reweight, 1)
         # On a CPU, packed products use autocast's type; casting all other numbers too would take longer than it saves.
         exact = self.packed and tokens.device.type == "cpu"
         with torch.autocast("cpu", enabled=False) if exact and torch.is_autocast_enabled("cpu") else nullcontext():
@@ -94,6 +99,16 @@ class TransformerModel(Seq2Seq[TransformerState]):
             features, cache = self.decoder.step(embedded, state.memories, state.cache, sites)
             state = replace(state, cache=cache)
             return self.output(features), self.maps(sites.maps, state, record), state
+
+    def sites_of(
+        self, state: TransformerState, record: Collection[str], reweight: ReweightBySite | None, num_steps: int
+    ) -> Sites:
+        """Return the `Sites` of the next steps, with the mask of source words that they may read."""
+        mask = None
+        if isinstance(self.policy, WaitK):
+            value = state.memories[0].value
+            mask = self.policy.mask(state.length, num_steps, value.shape[-2], value.device)
+        return Sites(self.sources(record), reweight, state.length, num_steps, mask)
 
     @abstractmethod
     def embed(self, tokens: Int[Tensor, "B T"], start: int) -> Float[Tensor, "B T D"]:

@@ -11,6 +11,7 @@ from regard.attention.heads.multihead import MultiHead
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.transformer import TransformerDecoder, TransformerEncoder, share_mask
+from regard.models.policies import build_wait
 from regard.models.seq2seq import AttentionMaps, Source
 from regard.models.transformer.model import TransformerModel, TransformerState
 from regard.models.transformer.norms import norm_weights
@@ -46,6 +47,7 @@ class TransformerTranslator(TransformerModel):
         embedding_dropout: float = 0.0,
         alignment_layer: int | None = None,
         alignment_head: int | None = None,
+        wait_k: int = 0,
     ) -> None:
         """Compose the parts; if weights are shared, the caller must give parts that already share them.
 
@@ -60,9 +62,10 @@ class TransformerTranslator(TransformerModel):
             embedding_dropout: Dropout on the sum of embeddings and positions.
             alignment_layer: Number of the decoder layer whose attention is the site `cross`, from 0; None for the last but one.
             alignment_head: Head of this layer, from 0; None for the mean of its heads.
+            wait_k: Number k of the policy `regard.models.policies.WaitK`, which needs a causal encoder; 0 for none.
 
         Raises:
-            ConfigError: If widths differ, or there is no such layer or head.
+            ConfigError: If widths differ, there is no such layer or head, or an attention does not suit `wait_k`.
         """
         super().__init__()
         embeddings = {"source_embedding": source_embedding.embedding_dim, "target_embedding": target_embedding.embedding_dim}
@@ -86,6 +89,11 @@ class TransformerTranslator(TransformerModel):
         self.encoder, self.decoder, self.output = encoder, decoder, output
         self.embedding_dropout = Dropout(embedding_dropout)
         self.alignment_layer, self.alignment_head = alignment, alignment_head
+        self.policy = build_wait(wait_k, across)
+        if wait_k and not all(getattr(layer.attention, "causal", False) for layer in encoder.layers):
+            raise ConfigError(
+                f"TransformerTranslator(wait_k={wait_k}): the encoder reads later words; build its attention with causal=True"
+            )
         self.scale = encoder.size**0.5
         self.derived = tuple(f"norm.{number}" for number, attention in enumerate(across) if type(attention) is MultiHead)
         self.sites = (

@@ -43,6 +43,8 @@ class CaptioningConfig(RunConfig):
         yield from length_conflicts(self.decoding)
         if isinstance(self.model, TransformerConfig):
             yield from self.model.layer_conflicts()
+            if self.model.wait_k:
+                yield "model.wait_k", f"model.wait_k is {self.model.wait_k}, but an image arrives at once; set it to 0"
             if self.model.tie_embeddings == "all":
                 yield (
                     "model.tie_embeddings",

@@ -83,6 +83,8 @@ def _choose(survey: PairSurvey, given: UserSettings) -> Choice:
     )
     preferred = "recurrent" if strings or _RECURRENT_BETWEEN[0] < words <= _RECURRENT_BETWEEN[1] else "transformer"
     kind = given.kind("model", _MODELS, preferred)
+    if str(given.find("model.wait_k") or "0") != "0":  # a beam revises words, and words that have not arrived are not read
+        held_out |= {"decoding.beam_size": 1} | ({"model.encoder.bidirectional": False} if kind == "recurrent" else {})
     if kind == "recurrent":
         preset = given.kind("model.decoder", _DECODERS, "luong")
         return Choice(preset, held_out | _recurrent(survey, words, given), found)

@@ -80,7 +80,17 @@ class TranslationConfig(RunConfig):
                 "model.tie_embeddings",
                 "model.tie_embeddings is 'all', which needs one vocabulary: set tokenizers.joint to true",
             )
-        yield from model.layer_conflicts() if isinstance(model, TransformerConfig) else model.readout_conflicts()
+        if isinstance(model, TransformerConfig):
+            yield from model.layer_conflicts()
+        else:
+            yield from model.readout_conflicts()
+            yield from model.wait_conflicts()
+        if model.wait_k and self.decoding.beam_size > 1:
+            yield (
+                "decoding.beam_size",
+                f"decoding.beam_size is {self.decoding.beam_size}, but a beam revises words after it has read on, and "
+                f"model.wait_k is {model.wait_k}; set decoding.beam_size to 1",
+            )
         for name, value in (("train", data.train), ("dev", data.dev)):
             if len(value) > 2:
                 yield f"data.{name}", f"data.{name} names {len(value)} files, expected one file of pairs or two parallel files"

@@ -37,6 +37,7 @@ from regard.tasks.requests import (
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.constraints import TargetConstraints
 from regard.tasks.translation.data import Tokenizers
+from regard.tasks.translation.live import translate_live, with_lagging
 from regard.tasks.translation.metrics import score_outputs, suitable_metrics
 from regard.tasks.translation.precision import SearchModel
 from regard.tasks.translation.results import Translation, build_record, disagreement, replace_unknown
@@ -212,6 +213,24 @@ class Translator(Predictor):
             yield from self.translate(block, **options)
             done += len(block)
 
+    @with_settings(DecodingConfig, without=["batch_tokens", "beam_size"])
+    def translate_live(self, words: Iterable[str], write: Callable[[str], object] = lambda part: None, **settings: Any) -> str:
+        """Translate a sentence while its words arrive, and return the translation.
+
+        The words are those that `translate` gives with the whole sentence and a beam of one.
+
+        Args:
+            words: Words of the source, as they arrive: the search waits for the next one only when the model needs it.
+            write: Function that is called with each further part of the translation as soon as it is certain.
+            settings: Settings of the search, as for `translate`.
+
+        Raises:
+            RequestError: If the model needs the whole source, which is True for all models without `model.wait_k`, except
+                recurrent ones with hard monotonic attention, an encoder of one direction and the bridge `zeros`; if the
+                tokenizer splits earlier words in another way when later ones arrive; also as for `translate`.
+        """
+        return translate_live(self, words, write, self.decoding(beam_size=1, **settings))
+
     def force(
         self,
         sources: Sequence[str],
@@ -318,14 +337,19 @@ class Translator(Predictor):
             progress: Whether to show bars on standard error.
             settings: Settings of the search, as for `translate`. The loss is computed in the model's own number format.
 
+        Returns:
+            The scores; with average lagging if the model translates sources while they arrive, and the search is greedy.
+
         Raises:
             RequestError: If there are no pairs, or the numbers of sources and targets differ; also as for `translate`.
         """
         check_same_length("evaluate", sources=sources, targets=targets)
         decoding = self.decoding(**settings)
         forced = self.force(sources, targets, record=(), progress=progress)
-        found = self.translate(sources, record=(), progress=progress, **settings)
-        return score_outputs(forced, found, targets, self.tokenizers.target, decoding)
+        policy = self.model.policy if decoding.beam_size == 1 else None
+        found = self.translate(sources, record=[policy.site] if policy and policy.site else (), progress=progress, **settings)
+        scores = score_outputs(forced, found, targets, self.tokenizers.target, decoding)
+        return scores if policy is None else with_lagging(scores, policy, found, self)
 
     def decoding(self, **settings: Any) -> DecodingConfig:
         """Return the settings of a search: the arguments that are not None, and the configuration's values for all others."""

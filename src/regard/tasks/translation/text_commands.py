@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -71,6 +71,9 @@ class Translate(SearchOptions, SamplingSettings, TextOperation):
     engine: Literal["", "ctranslate2"] = ""
     """Engine that searches instead of regard: `ctranslate2` is faster on a CPU, and has other rules: the score of a translation
     is log p / length^α, and there is no length reward. For Transformers, with a plain beam or greedy search."""
+    live_words: bool = False
+    """Whether to translate each line of standard input while its words arrive, for models that do not need the whole source
+    (`--model.wait_k 3`); a word is written when the next one begins."""
     alignment: bool = False
     """Whether to return the words and their alignment in Pharaoh format too."""
 
@@ -85,6 +88,7 @@ For each sentence, one line is printed, in order."""
   regard translate runs/mine --input test.en > test.de
   regard translate runs/mine --input phrases.csv --output translated.csv
   cat test.en | regard translate runs/mine --beam 5 --n-best 3 --json
+  regard translate runs/wait --live-words
   regard translate runs/mine --input test.en --ensemble runs/other --ensemble runs/third
   regard translate runs/mine --input test.en --sample 32 --minimum-risk chrf
   regard translate runs/mine "The old man sang." --beam 6 --groups 3 --n-best 3
@@ -101,7 +105,7 @@ For each sentence, one line is printed, in order."""
     }
     kept: ClassVar = 2048  # translating a line of more than 65,536 characters as a whole would take minutes
     command_only: ClassVar = frozenset(
-        {"precision", "constraints", "sample", *facts_of(SamplingSettings), "minimum_risk", "engine"}
+        {"precision", "constraints", "sample", *facts_of(SamplingSettings), "minimum_risk", "engine", "live_words"}
     )
     service_only: ClassVar = frozenset({"alignment"})
     picture: ClassVar = "the attention"
@@ -112,6 +116,11 @@ For each sentence, one line is printed, in order."""
         for name, facts in facts_of(SamplingSettings).items():
             if not self.sample and getattr(self, name) != facts.default:
                 raise RequestError(f"translate: {name} is for sampling; set sample to the number of samples")
+        for name in ("n_best", "prefix", "constraints", "sample", "minimum_risk", "engine") if self.live_words else ():
+            if getattr(self, name) != facts_of(type(self))[name].default:
+                raise RequestError(f"translate: {name} needs the whole source; leave out {name}, or --live-words")
+        if self.live_words and self.settings.get("beam_size", 1) > 1:
+            raise RequestError("translate: a beam revises words that --live-words has written; set the beam to 1")
 
     def run(
         self, predictor: Translator, texts: Sequence[Text], *, record: Sites = (), progress: bool = False
@@ -136,6 +145,15 @@ For each sentence, one line is printed, in order."""
             progress=progress,
             **options,
         )
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether words are translated while they arrive."""
+        return self.live_words
+
+    def process_words(self, predictor: Translator, words: Iterator[str], write: Callable[[str], object]) -> None:
+        """Translate a sentence while its words arrive."""
+        predictor.translate_live(words, write, **{name: one for name, one in self.settings.items() if name != "beam_size"})
 
     def setting(self, predictor: Any, name: str) -> Any:
         """Return the value of a setting; the beam has room for all translations that are returned."""
