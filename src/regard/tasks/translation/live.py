@@ -7,7 +7,7 @@ causal, so the words are those of a search with the whole sentence.
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,9 +27,6 @@ from regard.tasks.translation.results import Translation, replace_unknown
 from regard.tasks.translation.sources import Source
 from regard.text.symbols import END
 from regard.text.tokenizers.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from regard.tasks.translation.predict import Translator
 
 # Number of source tokens before the end is known that give the largest limit of a search.
 _UNKNOWN_LENGTH = 1000
@@ -127,9 +124,9 @@ class GrowingModel(Seq2Seq[Any]):
 
 
 def translate_live(
-    translator: "Translator", words: Iterable[str], write: Callable[[str], object], decoding: DecodingConfig
+    translator: Any, words: Iterable[str], write: Callable[[str], object], decoding: DecodingConfig
 ) -> str:
-    """Translate a sentence while its words arrive; see `Translator.translate_live`."""
+    """Translate a sentence while its words arrive; see `Translator.translate_live`, whose object is `translator`."""
     if translator.model.policy is None or not hasattr(translator.model, "decoder"):
         raise RequestError(
             "translate_live: this model reads the whole source before it writes the first word; train one with "
@@ -153,7 +150,7 @@ def translate_live(
 
 @torch.inference_mode()
 def _translate(
-    translator: "Translator", source: GrowingSource, write: Callable[[str], object], decoding: DecodingConfig
+    translator: Any, source: GrowingSource, write: Callable[[str], object], decoding: DecodingConfig
 ) -> str:
     device, target = translator.device, translator.tokenizers.target
     limits = length_limits(torch.ones(1, _UNKNOWN_LENGTH, dtype=torch.bool, device=device), decoding)
@@ -195,7 +192,7 @@ def _translate(
 
 
 def with_lagging(
-    scores: Evaluation, policy: Policy, found: list[Translation], translator: "Translator"
+    scores: Evaluation, policy: Policy, found: list[Translation], translator: Any
 ) -> SimultaneousEvaluation:
     """Return scores with the average lagging of translations.
 
