@@ -30,6 +30,7 @@ from regard.hub import push as push
 from regard.models.build import build_captioner as build_captioner
 from regard.models.build import build_classifier as build_classifier
 from regard.models.build import build_language_model as build_language_model
+from regard.models.build import build_tagger as build_tagger
 from regard.models.build import build_translator as build_translator
 from regard.presets import load_preset as load_preset
 from regard.records import AttentionRecord as AttentionRecord
@@ -54,6 +55,9 @@ from regard.tasks.language.config import LanguageConfig as LanguageConfig
 from regard.tasks.language.predict import LanguageModel as LanguageModel
 from regard.tasks.language.results import Generation as Generation
 from regard.tasks.loading import load as load
+from regard.tasks.tagging.config import TaggingConfig as TaggingConfig
+from regard.tasks.tagging.predict import Tagger as Tagger
+from regard.tasks.tagging.results import TaggedText as TaggedText
 from regard.tasks.translation.alignments import evaluate_alignment as evaluate_alignment
 from regard.tasks.translation.comparison import compare_translators as compare_translators
 from regard.tasks.translation.config import TranslationConfig as TranslationConfig
@@ -90,6 +94,10 @@ def fit(
 def fit(
     config: CaptioningConfig, *, model: Any = None, attention: Any = None, start_from: str | Path = "", progress: bool = True
 ) -> Captioner: ...
+@overload
+def fit(
+    config: TaggingConfig, *, model: Any = None, attention: Any = None, start_from: str | Path = "", progress: bool = True
+) -> Tagger: ...
 @overload
 def fit(
     config: RunConfig | Mapping[str, Any],

@@ -78,8 +78,8 @@ def test_help_with_a_command_is_the_help_of_the_command(capsys):
         (["train", "translatoin"], "train: there is no task 'translatoin'; did you mean 'translation'?"),
         (
             ["train", "deu.txt"],
-            "train: the first argument is 'deu.txt', expected the task (translation, classification, language, captioning): "
-            "`regard train TASK --data.train deu.txt`",
+            "train: the first argument is 'deu.txt', expected the task (translation, classification, language, captioning, "
+            "tagging): `regard train TASK --data.train deu.txt`",
         ),
         (["translate"], "translate: the following arguments are required: DIR"),
         (["translate", "x", "--bem", "5"], "translate: unexpected argument '--bem'; did you mean '--beam'?"),

@@ -1,8 +1,9 @@
-"""A task that exists only here (own_task/tagger.py): it trains, resumes, saves, loads, predicts, and has its commands."""
+"""A task that exists only here (own_task/rater.py): it trains, resumes, saves, loads, predicts, and has its commands."""
 
 import ast
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,23 +23,17 @@ from regard.task import FileOperation, find_task
 
 HOME = Path(__file__).with_name("own_task")
 SOURCES = Path(regard.__file__).parent
-WORDS = {"the": "DET", "a": "DET", "cat": "NOUN", "dog": "NOUN", "fish": "NOUN", "sees": "VERB", "likes": "VERB", "old": "ADJ"}
+RATINGS = {"good": 4.0, "fine": 3.0, "dull": 1.0, "awful": 0.0}
 
 
-def sentences(count: int, seed: int) -> str:
-    """Return sentences with the tag of each word; `fish` is a verb before an article, so that a tagger has to look around."""
+def ratings(count: int, seed: int) -> str:
+    """Return texts with a number each, which depends on one word."""
     random = np.random.default_rng(seed)
     lines = []
     for _ in range(count):
-        words = ["the", "old", "dog", "sees", "a", "fish"] if random.random() < 0.3 else ["the", "cat", "fish", "the", "dog"]
-        words = [
-            word if random.random() < 0.8 else random.choice(["the", "a"]) if WORDS[word] == "DET" else word for word in words
-        ]
-        tags = [
-            "VERB" if word == "fish" and words[place + 1 : place + 2] in (["the"], ["a"]) else WORDS[word]
-            for place, word in enumerate(words)
-        ]
-        lines.append(" ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)))
+        word = str(random.choice(list(RATINGS)))
+        words = ["the", str(random.choice(["cat", "dog", "fish"])), "was", word, *["today"] * int(random.integers(2))]
+        lines.append(f"{' '.join(words)}\t{RATINGS[word]}")
     return "\n".join(lines) + "\n"
 
 
@@ -46,29 +41,29 @@ def sentences(count: int, seed: int) -> str:
 def packages(tmp_path, monkeypatch):
     """Two folders of Python packages: that of the task, and one that says that it is installed."""
     installed = tmp_path / "site"
-    info = installed / "tagger-1.0.dist-info"
+    info = installed / "rater-1.0.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tagger\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[regard.tasks]\ntagging = tagger:TASK\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rater\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[regard.tasks]\nrating = rater:TASK\n")
     paths = [str(HOME), str(installed)]
     for path in paths:
         monkeypatch.syspath_prepend(path)
     locate_task.cache_clear()
     yield paths
     locate_task.cache_clear()
-    sys.modules.pop("tagger", None)
+    sys.modules.pop("rater", None)
 
 
 @pytest.fixture
 def settings(packages, tmp_path):
-    (tmp_path / "train.txt").write_text(sentences(60, 1))
-    (tmp_path / "dev.txt").write_text(sentences(20, 2))
+    (tmp_path / "train.txt").write_text(ratings(60, 1))
+    (tmp_path / "dev.txt").write_text(ratings(20, 2))
     return {
-        "task": "tagging",
+        "task": "rating",
         "out": str(tmp_path / "run"),
         "threads": 1,
         "data": {"train": [str(tmp_path / "train.txt")], "dev": [str(tmp_path / "dev.txt")]},
-        "training": {"max_epochs": 8, "batch_tokens": 60, "learning_rate": 0.02, "precision": "float32", "tensorboard": False},
+        "training": {"max_epochs": 30, "batch_tokens": 60, "learning_rate": 0.02, "precision": "float32", "tensorboard": False},
     }
 
 
@@ -96,28 +91,28 @@ def start(packages, *arguments):
 
 
 def test_it_trains_predicts_with_attention_saves_and_loads(settings, tmp_path):
-    tagger = regard.fit(load_config(settings), progress=False)
-    [found] = tagger.tag(["the cat fish a dog"])
-    assert found.tags == ["DET", "NOUN", "VERB", "DET", "NOUN"]
-    matrix = found.attention.matrix()
-    assert matrix.shape == (5, 5)
+    rater = regard.fit(load_config(settings), progress=False)
+    good, awful = rater.rate(["the fish was good", "the dog was awful"])
+    assert (good.rating > 3, awful.rating < 1) == (True, True)
+    matrix = good.attention.matrix()
+    assert matrix.shape == (1, 4)
     np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-5)
-    found.attention.save(tmp_path / "map.png")
+    good.attention.save(tmp_path / "map.png")
 
     loaded = regard.load(settings["out"])
-    [again] = loaded.tag(["the cat fish a dog"])
-    assert again.tags == found.tags
+    [again] = loaded.rate(["the fish was good"])
+    assert again.rating == good.rating
     np.testing.assert_array_equal(again.attention.matrix(), matrix)
-    assert tagger.bundle.signature["scores"]["loss"] < 0.2
+    assert rater.bundle.signature["scores"]["loss"] < 0.2
     card = (tmp_path / "run" / "README.md").read_text()
-    assert "# Tags of words\n\nA tagger with self-attention, trained with regard" in card
-    assert "| tags | ADJ, DET, NOUN, VERB |" in card
-    assert "On the held-out sentences:" in card
+    assert "# Ratings of texts\n\nA rater with attention, trained with regard" in card
+    assert "| words | 10 |" in card
+    assert "On the held-out texts:" in card
 
 
 def test_it_starts_from_a_trained_model_and_overwrites_one(settings, tmp_path):
     regard.fit(load_config(settings), progress=False)
-    (tmp_path / "more.txt").write_text(sentences(20, 3))
+    (tmp_path / "more.txt").write_text(ratings(20, 3))
     start_from = {"data.train": [str(tmp_path / "more.txt")], "out": str(tmp_path / "more"), "training.max_epochs": 1}
     tuned = regard.fit(start_from, start_from=settings["out"], progress=False)
     assert tuned.bundle.signature["started_from"]["folder"] == settings["out"]
@@ -176,37 +171,36 @@ def test_the_command_line_has_it(settings, run, tmp_path, monkeypatch):
     data = settings["data"]["train"][0]
     code, out, err = run("train", "--help")
     assert code == 0, err
-    assert "regard train tagging         train a tagger on tagged sentences (`regard train tagging --help`)" in out
-    code, out, err = run("train", "tagging", "--help-all")
+    assert "regard train rating          train a rater on texts with numbers (`regard train rating --help`)" in out
+    code, out, err = run("train", "rating", "--help-all")
     assert code == 0, err
-    assert "a text file with one tagged sentence per line" in out
-    assert "--model.num_heads  (default: 2; 1 or more)" in out
+    assert "a text file with a text, a tab and a number per line" in out
+    assert "--model.hidden_size  (default: 16; 1 or more)" in out
 
     folder = str(tmp_path / "mine")
-    options = ["--data.train", data, "--training.max_epochs", "6", "--training.learning_rate", "0.02", "--width", "12"]
-    code, out, err = run("train", "tagging", *options, "--training.batch_tokens", "60", "--out", folder)
+    options = ["--data.train", data, "--training.max_epochs", "30", "--training.learning_rate", "0.02", "--width", "12"]
+    code, out, err = run("train", "rating", *options, "--training.batch_tokens", "60", "--out", folder)
     assert code == 0, err
-    assert "60 tagged sentences, 0 held out" in err
-    assert f'The model is in {folder}. Next:\n  regard look {folder} "a sentence"' in out
-    code, out, err = run("look", folder, "the cat fish a dog", "--to", str(tmp_path / "map.json"))
+    assert "60 rated texts, 0 held out" in err
+    assert f'The model is in {folder}. Next:\n  regard look {folder} "a text"' in out
+    code, out, err = run("look", folder, "the fish was good", "--to", str(tmp_path / "map.json"))
     assert code == 0, err
-    assert out.endswith(": the/DET cat/NOUN fish/VERB a/DET dog/NOUN\n")
-    assert regard.records.load_record(tmp_path / "map.json").matrix().shape == (5, 5)
-    code, out, err = run("tag", folder, "the cat fish a dog", "--upper")
-    assert (code, out) == (0, "the/DET cat/NOUN fish/VERB a/DET dog/NOUN\n"), err
-    code, out, err = run("tag", folder, "the cat", "--json")
-    assert (code, out) == (0, '{"words": ["the", "cat"], "tags": ["DET", "NOUN"]}\n'), err
+    assert out.endswith("\tthe fish was good\n")
+    assert regard.records.load_record(tmp_path / "map.json").matrix().shape == (1, 4)
+    code, out, err = run("rate", folder, "the fish was good", "--rounded")
+    assert (code, out) == (0, "4\tthe fish was good\n"), err
+    code, out, err = run("rate", folder, "the fish was awful", "--json", "--rounded")
+    assert (code, out) == (0, '{"text": "the fish was awful", "rating": 0}\n'), err
     code, out, err = run("evaluate", folder, data, "--json")
     assert code == 0, err
     assert 0 < json.loads(out)["loss"] < 0.5
     with monkeypatch.context() as patch:
-        patch.setattr(type(find_task("tagging")), "operations", (CountLines,))
+        patch.setattr(type(find_task("rating")), "operations", (CountLines,))
         code, out, err = run("count", folder, data)
     assert (code, out) == (0, "60 lines\n"), err
     code, out, err = run("info", folder)
     assert code == 0, err
-    assert f"{folder}: tagger\n" in out
-    assert "ADJ, DET, NOUN, VERB" in out
+    assert f"{folder}: rater\n" in out
     assert "hidden_size: 12" in out
 
 
@@ -218,24 +212,22 @@ def test_the_service_has_it(settings):
     regard.fit(load_config(settings), progress=False)
     app = build_app({"tags": Path(settings["out"])}, load=lambda folder: regard.load(folder, device="cpu"))
     with TestClient(app, base_url="http://127.0.0.1") as web:
-        answer = web.post("/v1/tag", json={"texts": ["the cat fish a dog"], "upper": True}).json()
-        assert answer["results"] == [
-            {"words": ["the", "cat", "fish", "a", "dog"], "tags": ["DET", "NOUN", "VERB", "DET", "NOUN"]}
-        ]
+        answer = web.post("/v1/rate", json={"texts": ["the fish was good"], "rounded": True}).json()
+        assert answer["results"] == [{"text": "the fish was good", "rating": 4}]
         [record] = web.post("/v1/attention", json={"texts": ["the cat"]}).json()["records"]
-        assert regard.AttentionRecord.from_json(json.dumps(record)).matrix().shape == (2, 2)
-        assert "/v1/tag" in web.get("/docs").text
+        assert regard.AttentionRecord.from_json(json.dumps(record)).matrix().shape == (1, 2)
+        assert "/v1/rate" in web.get("/docs").text
 
 
 def test_mistakes_are_explained(settings, run, tmp_path):
-    run("train", "tagging", "--data.train", settings["data"]["train"][0], "--out", str(tmp_path / "mine"))
+    run("train", "rating", "--data.train", settings["data"]["train"][0], "--out", str(tmp_path / "mine"))
     for arguments, message in (
-        (["train", "tagging"], "train tagging: nothing to train on; name a file of tagged sentences with --data.train FILE"),
-        (["train", "taging"], "train: there is no task 'taging'; did you mean 'tagging'?"),
-        (["train", "tagging", "--data.train", "x", "--model.num_heads", "3"], "model.num_heads is 3, expected a divisor of 16"),
-        (["translate", str(tmp_path / "mine"), "x"], "holds a tagger, expected a translator"),
+        (["train", "rating"], "train rating: nothing to train on; name a file of rated texts with --data.train FILE"),
+        (["train", "ratin"], "train: there is no task 'ratin'; did you mean 'rating'?"),
+        (["train", "rating", "--data.train", "x", "--model.hidden_size", "0"], "model.hidden_size is 0, expected 1 or more"),
+        (["translate", str(tmp_path / "mine"), "x"], "holds a rater, expected a translator"),
         (["evaluate", str(tmp_path / "mine"), "x", "--beam", "3"], "--beam is for translators and captioners, and"),
-        (["export", str(tmp_path / "mine"), "--to", str(tmp_path / "onnx")], "a TaggingModel cannot be exported to ONNX"),
+        (["export", str(tmp_path / "mine"), "--to", str(tmp_path / "onnx")], "a RatingModel cannot be exported to ONNX"),
     ):
         code, _, err = run(*arguments)
         assert (code, message in err) == (2, True), err
@@ -259,32 +251,32 @@ def test_without_its_package_there_is_no_such_task(settings, monkeypatch):
     regard.fit(load_config(settings), progress=False)
     locate_task.cache_clear()
     monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("site")])
-    assert "tagging" not in task_names()
-    with pytest.raises(ConfigError, match="task is 'tagging', expected one of: translation, classification, language"):
+    assert "rating" not in task_names()
+    with pytest.raises(ConfigError, match="task is 'rating', expected one of: translation, classification, language"):
         load_config(settings)
-    with pytest.raises(BundleError, match="task is 'tagging', expected one of: translation, classification, language"):
+    with pytest.raises(BundleError, match="task is 'rating', expected one of: translation, classification, language"):
         regard.load(settings["out"])
 
 
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("tagger:NOTHING", r"task is 'broken', whose entry point 'tagger:NOTHING' cannot be loaded: .*NOTHING"),
+        ("rater:NOTHING", r"task is 'broken', whose entry point 'rater:NOTHING' cannot be loaded: .*NOTHING"),
         (
             "no_such_package:TASK",
             r"task is 'broken', whose entry point 'no_such_package:TASK' cannot be loaded: ModuleNotFoundError: No module",
         ),
-        ("tagger:Tagger", r"the entry point of task 'broken' is a type, expected a regard.task.Task object"),
+        ("rater:Rater", r"the entry point of task 'broken' is a type, expected a regard.task.Task object"),
     ],
 )
 def test_a_broken_entry_point_is_explained(packages, value, message):
-    (Path(packages[1]) / "tagger-1.0.dist-info" / "entry_points.txt").write_text(f"[regard.tasks]\nbroken = {value}\n")
+    (Path(packages[1]) / "rater-1.0.dist-info" / "entry_points.txt").write_text(f"[regard.tasks]\nbroken = {value}\n")
     with pytest.raises(ConfigError, match=message):
         find_task("broken")
 
 
 def test_a_broken_task_does_not_break_commands_for_others(packages, run):
-    (Path(packages[1]) / "tagger-1.0.dist-info" / "entry_points.txt").write_text("[regard.tasks]\nbroken = tagger:NOTHING\n")
+    (Path(packages[1]) / "rater-1.0.dist-info" / "entry_points.txt").write_text("[regard.tasks]\nbroken = rater:NOTHING\n")
     for arguments in (["evaluate", "--help"], ["train", "--help"]):
         code, out, err = run(*arguments)
         assert code == 0, err
@@ -303,7 +295,7 @@ def test_built_in_tasks_are_found_without_a_search(monkeypatch):
 def test_settings_and_words_of_tasks_need_no_torch():
     code = (
         "import sys\nfrom regard.task import find_task\nfrom regard.config.loading import load_config\n"
-        "for name in ('translation', 'classification', 'language', 'captioning'):\n"
+        "for name in ('translation', 'classification', 'language', 'captioning', 'tagging'):\n"
         "    load_config({'task': name}), find_task(name).words.summary\n"
         "assert 'torch' not in sys.modules and 'numpy' not in sys.modules, sorted(sys.modules)\n"
     )
@@ -367,4 +359,4 @@ def test_such_code_is_found(code):
 
 def test_no_line_of_regard_knows_this_task():
     texts = {path: path.read_text(encoding="utf-8").lower() for path in SOURCES.rglob("*.py")}
-    assert [path for path, text in texts.items() if "tagging" in text or "tagger" in text] == []
+    assert [path for path, text in texts.items() if re.search(r"\brat(er|ing)\b", text)] == []

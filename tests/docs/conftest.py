@@ -25,6 +25,10 @@ _CAPTIONING = [
     *("--preset=digits", "--device=cpu", "--threads=1", "--training.tensorboard=false", "--training.max_steps=2"),
     *("--model.image_size=16", "--model.decoder.hidden_size=16"),
 ]
+_TAGGING = [
+    *("--preset=tagger", "--device=cpu", "--threads=1", "--training.tensorboard=false", "--training.max_steps=2"),
+    *("--model.hidden_size=16", "--tokenizer.size=60"),
+]
 
 
 def write_data(folder: Path) -> None:
@@ -38,6 +42,8 @@ def write_data(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("regard.demo.digits.SIZES", {"dev": 12, "test": 5})
         write_digits(folder / "digits", 40)
+    names = "Ada\tB-PER\nlived\tO\nin\tO\nNew\tB-LOC\nYork\tI-LOC\n.\tO\n\n"
+    (folder / "names.conll").write_text("".join(names.replace("Ada", f"Ada{number}") for number in range(30)), encoding="utf-8")
     texts = [line.partition("\t")[0] for line in lines]
     (folder / "stories.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
 
@@ -53,6 +59,7 @@ def finished(tmp_path_factory) -> Path:
         ("classification", "reviews.csv", "reviews", REVIEWS_SMALL),
         ("language", "stories.txt", "stories", _LANGUAGE),
         ("captioning", "digits/train.csv", "digits", _CAPTIONING),
+        ("tagging", "names.conll", "names", _TAGGING),
     ):
         assert main(["train", task, f"--data.train={folder / data}", f"--out={runs / name}", *settings]) == 0
     return folder

@@ -6,13 +6,15 @@ import pytest
 import torch
 
 from regard.config import LanguageModelConfig, LuongDecoderConfig, RecurrentConfig, TransformerConfig
-from regard.models.build import build_captioner, build_classifier, build_language_model, build_translator
+from regard.models.build import build_captioner, build_classifier, build_language_model, build_tagger, build_translator
 from regard.presets import load_preset, preset_names
 from regard.tasks.captioning.config import CaptioningConfig
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.train import label_loss
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.objective import objective
+from regard.tasks.tagging.config import TaggingConfig
+from regard.tasks.tagging.train import tag_loss
 from regard.tasks.translation.config import TranslationConfig
 from regard.text.batching import Batch
 from regard.text.captions.images import Grid
@@ -41,6 +43,10 @@ def first_loss(config, words):
             label = torch.arange(16) % LABELS
             losses = [float(label_loss(logits, label)) / 16 for logits in model.parts(source, mask)]
             return max(losses) / math.log(LABELS)
+        if isinstance(config, TaggingConfig):
+            places = torch.arange(source.shape[1]).expand_as(source)
+            model = build_tagger(config.model, vocabulary_size=words, num_tags=LABELS).train()
+            return float(tag_loss(model(source, mask, places).logits, target % LABELS)) / target.numel() / math.log(LABELS)
         if isinstance(config, CaptioningConfig):
             grid = Grid(rows=8, columns=12, cell=4, channels=1)
             model = build_captioner(config.model, grid, target_size=words)

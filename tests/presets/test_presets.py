@@ -30,7 +30,7 @@ TRANSFORMERS = {"transformer-tiny", "transformer-small", "transformer-base"}
 
 
 def test_names():
-    others = {"bahdanau", "luong", "demo", "transformer-demo", "language-tiny", "gpt2-small", "digits"}
+    others = {"bahdanau", "luong", "demo", "transformer-demo", "language-tiny", "gpt2-small", "digits", "tagger"}
     assert set(preset_names()) == {*TUTORIALS, *CLASSIFIERS, *TRANSFORMERS, *others}
 
 

@@ -21,13 +21,20 @@ from regard.config.plugins import BUILT_IN, locate_task
 from regard.config.run import RunConfig
 from regard.presets import load_preset
 
-PRESETS = {"translation": "luong", "classification": "bilstm", "language": "language-tiny", "captioning": "digits"}
+PRESETS = {
+    "translation": "luong",
+    "classification": "bilstm",
+    "language": "language-tiny",
+    "captioning": "digits",
+    "tagging": "tagger",
+}
 """By task, the preset whose settings its examples change."""
 FILES = {
     "translation": "pairs.tsv",
     "classification": "reviews.csv",
     "language": "stories.txt",
     "captioning": "digits/train.csv",
+    "tagging": "names.conll",
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "AdditiveConfig": {"attention_size": 128},
@@ -84,17 +91,20 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "RecurrentCaptionerConfig": {"image_size": 96},
     "RecurrentClassifierConfig": {"cell": "gru", "num_layers": 2},
     "RecurrentConfig": {"bridge": "mean"},
+    "RecurrentTaggerConfig": {"cell": "gru", "attention.kind": "dot"},
     "SelfAttentionConfig": {"normalizer.kind": "entmax15"},
     "SoftmaxConfig": {"temperature": 2.0},
     "SpacyConfig": {"language": "en"},
     "DistillationConfig": {"weight": 0.7, "words": 16},
     "TeacherForcingConfig": {"end": 0.5, "unit": "token"},
+    "TaggedDataConfig": {"dev_size": 200, "max_tokens": 128},
     "TextDataConfig": {"unit": "paragraph"},
     "TokenizersConfig": {"joint": True},
     "TrainingConfig": {"max_epochs": 20, "learning_rate": 5e-4},
     "TransformerCaptionerConfig": {"encoder_layers": 2},
     "TransformerClassifierConfig": {"num_layers": 4},
     "TransformerConfig": {"encoder_layers": 6, "decoder_layers": 2},
+    "TransformerTaggerConfig": {"num_layers": 4},
     "UnigramConfig": {"size": 4000},
     "WeightNormAdditiveConfig": {"attention_size": 128},
     "WordsConfig": {"min_count": 2, "lowercase": True},

@@ -15,6 +15,7 @@ from regard.config.pooling import *
 from regard.config.pretrained import *
 from regard.config.run import *
 from regard.config.settings import DataSettings, ModelSettings, Settings
+from regard.config.tagger import *
 from regard.config.training import *
 
 __all__ = sorted(name for name in globals() if name.endswith("Config") or name in ("DataSettings", "ModelSettings", "Settings"))

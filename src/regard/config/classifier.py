@@ -13,24 +13,22 @@ from regard.config.pretrained import PretrainedEncoderConfig
 from regard.config.settings import ModelSettings, Settings
 
 
-class NeuralClassifierSettings(ModelSettings):
-    """Settings of classifiers that embed the words and pool their states into one vector."""
+class WordEncoderSettings(ModelSettings):
+    """Settings of models that embed the words of a text."""
 
     kind: str = ""
     embedding_size: Width = 100
-    """Width of the embeddings. With `data.vectors`, the width of the vectors is used instead."""
-    pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
-    """Pooling of the states of the words into one vector."""
+    """Width of the embeddings. If training starts from word vectors, their width is used instead."""
     word_dropout: Dropout = 0.0
     """Share of the words, chosen at random, that training replaces with the unknown symbol."""
     embedding_dropout: Dropout = 0.5
     """Dropout on the embeddings."""
     output_dropout: Dropout = 0.5
-    """Dropout on the pooled vector."""
+    """Dropout on the vector from which labels are predicted."""
 
 
-class RecurrentClassifierConfig(NeuralClassifierSettings, kind="recurrent"):
-    """Embedding, recurrent layers over the words, attention pooling, linear layer."""
+class RecurrentEncoderSettings(WordEncoderSettings):
+    """Settings of models with recurrent layers over the words."""
 
     cell: Cell = "lstm"
     """Kind of the recurrent cells."""
@@ -42,6 +40,53 @@ class RecurrentClassifierConfig(NeuralClassifierSettings, kind="recurrent"):
     """If True, each layer also reads the text backwards, from its last word to its first."""
     layer_dropout: Dropout = 0.0
     """Dropout on the output of each recurrent layer except the last."""
+
+
+class TransformerEncoderSettings(LayerSettings, WordEncoderSettings):
+    """Settings of models with a Transformer encoder over the words."""
+
+    embedding_size: Width = 128
+    """Width of the model, including the residual stream; word vectors that training starts from are mapped to this width."""
+    num_layers: Depth = 2
+    """Number of layers."""
+    feed_forward_size: Width = 256
+    feed_forward: Literal["relu", "gelu", "swiglu"] = "gelu"
+    norm_first: bool = True
+    """If True, there is a norm before each attention and each feed-forward network (pre-norm), else after it (post-norm)."""
+    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
+    """Function that turns the scores of self-attention into weights."""
+    embedding_dropout: Dropout = 0.1
+    layer_dropout: Dropout = 0.1
+    """Dropout on the output of each attention and feed-forward network, before it is added to the residual stream, and on the
+    hidden layer of each feed-forward network.
+    """
+    output_dropout: Dropout = 0.1
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the model, as `TransformerConfig` names it."""
+        return self.embedding_size
+
+    @property
+    def norm_order(self) -> Literal["pre", "post"]:
+        """Position of the norms, as `TransformerConfig` names it."""
+        return "pre" if self.norm_first else "post"
+
+    @property
+    def activation_dropout(self) -> float:
+        """Dropout on the hidden layer of each feed-forward network."""
+        return self.layer_dropout
+
+
+class NeuralClassifierSettings(WordEncoderSettings):
+    """Settings of classifiers that embed the words and pool their states into one vector."""
+
+    pooling: PoolingConfig = field(default_factory=LinearPoolingConfig)
+    """Pooling of the states of the words into one vector."""
+
+
+class RecurrentClassifierConfig(RecurrentEncoderSettings, NeuralClassifierSettings, kind="recurrent"):
+    """Embedding, recurrent layers over the words, attention pooling, linear layer."""
 
 
 class BagClassifierConfig(NeuralClassifierSettings, kind="bag"):
@@ -79,40 +124,8 @@ class HierarchicalClassifierConfig(NeuralClassifierSettings, kind="hierarchical"
     """Dropout on the vector of the text."""
 
 
-class TransformerClassifierConfig(LayerSettings, NeuralClassifierSettings, kind="transformer"):
+class TransformerClassifierConfig(TransformerEncoderSettings, NeuralClassifierSettings, kind="transformer"):
     """Embedding, Transformer encoder, attention pooling, linear layer."""
-
-    embedding_size: Width = 128
-    """Width of the model, including the residual stream; vectors from `data.vectors` are mapped to this width."""
-    num_layers: Depth = 2
-    """Number of layers."""
-    feed_forward_size: Width = 256
-    feed_forward: Literal["relu", "gelu", "swiglu"] = "gelu"
-    norm_first: bool = True
-    """If True, there is a norm before each attention and each feed-forward network (pre-norm), else after it (post-norm)."""
-    normalizer: NormalizerConfig = field(default_factory=SoftmaxConfig)
-    """Function that turns the scores of self-attention into weights; for the pooling, see `pooling.normalizer`."""
-    embedding_dropout: Dropout = 0.1
-    layer_dropout: Dropout = 0.1
-    """Dropout on the output of each attention and feed-forward network, before it is added to the residual stream, and on the
-    hidden layer of each feed-forward network.
-    """
-    output_dropout: Dropout = 0.1
-
-    @property
-    def hidden_size(self) -> int:
-        """Width of the model, as `TransformerConfig` names it."""
-        return self.embedding_size
-
-    @property
-    def norm_order(self) -> Literal["pre", "post"]:
-        """Position of the norms, as `TransformerConfig` names it."""
-        return "pre" if self.norm_first else "post"
-
-    @property
-    def activation_dropout(self) -> float:
-        """Dropout on the hidden layer of each feed-forward network."""
-        return self.layer_dropout
 
 
 class CountedClassifierConfig(Settings):

@@ -224,6 +224,42 @@ class CaptionDataConfig(FileSettings):
             yield "data.columns", f"data.columns names {len(self.columns)}, expected two: the image's and the text's"
 
 
+class TaggedDataConfig(FileSettings):
+    """Files of tagged sentences: their format, their columns, and the choice of the sentences to use."""
+
+    train: Annotated[tuple[str, ...], Role.FILE] = ()
+    """Files of tagged sentences, also .gz: CoNLL files with a word and its tag in each line and an empty line after each
+    sentence, or files (.jsonl, .json or .parquet) with a list of words and a list of tags for each sentence.
+    """
+    dev: Annotated[tuple[str, ...], Role.FILE] = ()
+    """Tagged sentences to validate on, in the same forms. Empty: `dev_size` sentences are held out of `train`."""
+    dev_size: Natural = 1000
+    """Number of sentences to hold out when `dev` is empty, at most a tenth of all; 0 holds out none. Held-out sentences do not
+    occur in training.
+    """
+    columns: Annotated[tuple[str, ...], Role.LAYOUT] = ()
+    """Columns of the words and of the tags: numbers from 0 in CoNLL files, where negative ones count from the end (`1,3` for
+    the parts of speech in CoNLL-U), or names in other files. Empty: the first and the last column, or the columns with usual
+    names, such as `tokens` and `ner_tags`.
+    """
+    format: Annotated[Literal["auto", "conll", "jsonl", "parquet"], Role.LAYOUT] = "auto"
+    """Format of the files; `auto`: found from the ending of the name, else CoNLL."""
+    language: Annotated[str, Role.READING] = ""
+    """Language code of the texts (`en`), for reports and the model card."""
+    max_sentences: Natural = 0
+    """Maximum number of training sentences; further sentences of the files are not used for training. 0 for all sentences."""
+    max_tokens: Annotated[int, Ge(1), Le(65536), Role.READING] = 256
+    """Maximum number of tokens that the model reads at once, in training and later. Longer sentences are split into parts
+    between words; each part is tagged without the others.
+    """
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield a conflict if `columns` doesn't name two columns."""
+        yield from super().conflicts()
+        if len(self.columns) not in (0, 2):
+            yield "data.columns", f"data.columns names {len(self.columns)}, expected two: the words' and the tags'"
+
+
 class VocabularySettings(Settings):
     """Settings of tokenizers whose vocabulary contains the most frequent words (or characters)."""
 

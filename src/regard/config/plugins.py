@@ -24,6 +24,7 @@ BUILT_IN = {
     "classification": "regard.tasks.classification",
     "language": "regard.tasks.language",
     "captioning": "regard.tasks.captioning",
+    "tagging": "regard.tasks.tagging",
 }
 """Modules of the built-in tasks. Each module holds its task in the variable `TASK`, and none of them imports torch."""
 

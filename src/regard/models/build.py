@@ -19,28 +19,33 @@ from regard.config import (
     RecurrentCaptionerConfig,
     RecurrentClassifierConfig,
     RecurrentConfig,
+    RecurrentTaggerConfig,
+    TaggerConfig,
     TransformerCaptionerConfig,
     TransformerClassifierConfig,
     TransformerConfig,
+    TransformerTaggerConfig,
 )
 from regard.config.run import RunConfig
 from regard.errors import ConfigError
 from regard.models.classifiers.bag import BagClassifier
 from regard.models.classifiers.combined import CombinedClassifier
 from regard.models.classifiers.hierarchical import HierarchicalClassifier
+from regard.models.classifiers.pooled import TextEncoder
 from regard.models.classifiers.pretrained import PretrainedClassifier
-from regard.models.classifiers.recurrent import RecurrentClassifier
-from regard.models.classifiers.transformer import TransformerClassifier
+from regard.models.classifiers.recurrent import RecurrentClassifier, RecurrentEncoder
+from regard.models.classifiers.transformer import TransformerClassifier, WordTransformer
 from regard.models.images import build_recurrent_captioner, build_transformer_captioner
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.build import build_recurrent
 from regard.models.seq2seq import Seq2Seq
+from regard.models.taggers import TextTagger
 from regard.models.text_classifier import TextClassifier
 from regard.models.transformer.build import build_transformer, build_transformer_language_model
 from regard.presets import load_preset
 from regard.text.captions.images import Grid
 
-__all__ = ["build_captioner", "build_classifier", "build_language_model", "build_translator"]
+__all__ = ["build_captioner", "build_classifier", "build_language_model", "build_tagger", "build_translator"]
 
 # By task: the kind of its model, as in the name of the function that builds it, and the class of the configuration.
 _KINDS: dict[str, tuple[str, type | UnionType]] = {
@@ -48,6 +53,7 @@ _KINDS: dict[str, tuple[str, type | UnionType]] = {
     "classification": ("classifier", ClassifierConfig),
     "language": ("language_model", LanguageModelConfig),
     "captioning": ("captioner", CaptionerConfig),
+    "tagging": ("tagger", TaggerConfig),
 }
 
 
@@ -204,6 +210,36 @@ def build_language_model(config: LanguageModelConfig | RunConfig | str, *, vocab
     """
     check_size("build_language_model", "vocabulary_size", vocabulary_size, least=4)
     return build_transformer_language_model(_model_config(config, "language"), vocabulary_size=vocabulary_size)
+
+
+def build_tagger(
+    config: TaggerConfig | RunConfig | str, *, vocabulary_size: int, num_tags: int, attention: Attention | None = None
+) -> TextTagger:
+    """Build a tagger with random weights: `regard.build_tagger("tagger", vocabulary_size=8000, num_tags=9)`.
+
+    `model(tokens, mask, places)` gives the scores of the tags of the words that begin at these places.
+
+    Args:
+        config: Configuration of the model or of a run, or the name of a preset.
+        vocabulary_size: Number of tokens in the vocabulary, including special symbols.
+        num_tags: Number of tags.
+        attention: Your own mechanism, which replaces the configured attention of each word over the sentence.
+
+    Raises:
+        ConfigError: If sizes do not match, the attention has a state, the configuration is for another kind of model, or the
+            preset is unknown or for another task.
+    """
+    check_size("build_tagger", "vocabulary_size", vocabulary_size, least=4)
+    check_size("build_tagger", "num_tags", num_tags)
+    settings: TaggerConfig = _model_config(config, "tagging")
+    encoder: TextEncoder
+    match settings:
+        case RecurrentTaggerConfig():
+            encoder = RecurrentEncoder(settings, vocabulary_size=vocabulary_size)
+        case TransformerTaggerConfig():
+            encoder = WordTransformer(settings, vocabulary_size=vocabulary_size)
+    mechanism = settings.attention.build(query_size=encoder.size, key_size=encoder.size) if attention is None else attention
+    return TextTagger(encoder, mechanism, num_tags=num_tags, output_dropout=settings.output_dropout)
 
 
 def _model_config(config: Any, task: str) -> Any:

@@ -107,13 +107,13 @@ class AttentionRecord:
         return tuple(self.weights)
 
     def site(self, name: str | None = None) -> str:
-        """Return the name of a site after checking that it exists; by default `cross`, else `pool`, else the only site.
+        """Return the name of a site after checking that it exists; by default `cross`, `pool` or `tag`, else the only site.
 
         Raises:
             RequestError: If there is no such site, or several exist and none is named.
         """
         if name is None:
-            for usual in ("cross", "pool", *(self.sites if len(self.weights) == 1 else ())):
+            for usual in ("cross", "pool", "tag", *(self.sites if len(self.weights) == 1 else ())):
                 if usual in self.weights:
                     return usual
             raise RequestError(
@@ -196,7 +196,7 @@ class AttentionRecord:
             m[i, j] = mean over tokens t of word i of (Σ over tokens s of word j of w[t, s])
 
         Args:
-            site: Name of the site; by default `cross`, else `pool`, else the only one.
+            site: Name of the site; by default `cross`, `pool` or `tag`, else the only one.
             head: Number of the head, from 0; by default the mean over heads.
             step: `produce` for the step that predicts a token, w[t]; `consume` for the step that reads it, w[t + 1].
             units: As for `in_units`.

@@ -1,7 +1,7 @@
 """The interface of a task. Training, bundles, settings and the command line use tasks only through it.
 
 A `Task` consists of parts, each a small class in its own module: settings (`SettingsTable`), training (`Training`, `Trainable`,
-`Validator`), files (`BundleFormat`) and operations (`TextOperation`, `FileOperation`). `regard.tasks` has the four built-in
+`Validator`), files (`BundleFormat`) and operations (`TextOperation`, `FileOperation`). `regard.tasks` has the five built-in
 tasks; the page "A task of your own" shows another. Nothing in this package imports torch.
 """
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.resources import files
 
-from regard.config import CaptionDataConfig, DataConfig, LabelledDataConfig
+from regard.config import CaptionDataConfig, DataConfig, LabelledDataConfig, TaggedDataConfig
 from regard.errors import DataError
 from regard.scripts import is_spaceless
 from regard.text.content import Content
@@ -54,6 +54,7 @@ class Names:
 
 
 TEXT, LABEL, SOURCE, TARGET, IMAGE, METADATA = map(Names, ("text", "label", "source", "target", "image", "metadata"))
+WORD, TAG = map(Names, ("word", "tag"))
 # Further names that columns of pairs may have.
 _PLAIN = frozenset(("text", "sentence", "score", "sentence 1", "sentence 2"))
 
@@ -244,3 +245,29 @@ class CaptionColumns(ColumnRules):
         """Return True if a cell is a usual name of images, and another one of texts."""
         images, texts = ({place for place, cell in enumerate(first) if names.is_exact(cell)} for names in (IMAGE, TEXT))
         return bool(images) and bool(texts) and len(images | texts) > 1
+
+
+class TaggedColumns(ColumnRules):
+    """A column with lists of words and one with lists of tags, as the settings of `data` describe them."""
+
+    what = "a list of words and a list of their tags"
+    sides = ("the words", "the tags")
+    settings = "data.columns"
+    kinds = (list,)
+    allowed = "an array of text"
+    one_column = "add a column with the tags of the words"
+    formats = "conll or jsonl"
+    rates = (lambda content: 1, lambda content: 1)
+    in_order = False
+
+    def __init__(self, data: TaggedDataConfig) -> None:
+        self.header, self.encoding = "yes", data.encoding
+        self.given = (data.columns[0], data.columns[1]) if data.columns else ("", "")
+
+    def rank(self, name: str, side: int) -> int:
+        names, other = ((WORD, TAG), (TAG, WORD))[side]
+        return NEVER if other.is_exact(name) else names.rank(name) if names.is_exact(name) else 0
+
+    def recognises(self, first: Sequence[str]) -> bool:
+        """Return True: formats with lists always name their columns."""
+        return True

@@ -369,7 +369,8 @@ def _build_report(schema: DataSchema, train: Part, dev: Part, tokenizers: Sequen
         named = (*schema.untokenised, *columns)
         if len(named) > 1:
             overlap[f"{schema.unit}s"] = int(np.isin(hash_pairs(*new), hash_pairs(*known)).sum())
-        overlap |= {f"{name}s": int(np.isin(n, k).sum()) for name, n, k in zip(named, new, known, strict=True)}
+        for column in dict.fromkeys(place % len(named) for place in schema.grouped):
+            overlap[f"{named[column]}s"] = int(np.isin(new[column], known[column]).sum())
     return DataReport(
         unit=schema.unit,
         train=train.report,

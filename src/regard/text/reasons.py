@@ -17,6 +17,8 @@ MISSING_IMAGE = "no such image file"
 EMPTY_LABEL = "empty label"
 MISSING_LABEL = "missing label: NaN, N/A, null or None"
 LONG_LABEL = "over-long label"
+UNEVEN = "different numbers of words and tags"
+REPEATED_SENTENCE = "exact repeat of an earlier sentence with the same tags"
 REPEATED_TEXT = "exact repeat of an earlier text with the same label"
 REPEATED_CAPTION = "exact repeat of an earlier image with the same text"
 REPEATED_PAIR = "exact repeat of an earlier pair"
@@ -26,7 +28,7 @@ BEYOND_MAX = "beyond max_{}s"
 
 UNUSABLE = (
     *(EMPTY_SOURCE, EMPTY_TARGET, TOO_FEW_COLUMNS, TOO_MANY_COLUMNS, NOT_UNICODE, NUL, OVER_LONG),
-    *(EMPTY_TEXT, EMPTY_LABEL, MISSING_LABEL, LONG_LABEL, EMPTY_IMAGE, MISSING_IMAGE),
+    *(EMPTY_TEXT, EMPTY_LABEL, MISSING_LABEL, LONG_LABEL, EMPTY_IMAGE, MISSING_IMAGE, UNEVEN),
 )
 """Reasons that show a problem of the file: a file with many such lines is probably read in the wrong format."""
 UNDECODABLE = (NOT_UNICODE, NUL)

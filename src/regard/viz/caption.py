@@ -1,6 +1,6 @@
 """Captions: what a picture shows for this kind of model, how much weight is not drawn, and what it does not prove."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -14,12 +14,13 @@ from regard.viz.labels import isolated, label
 from regard.viz.numbers import fixed, percent
 
 _NAMES = {"source": "source", "target": "output"}
-Kind = Literal["label", "pool", "encoder", "decoder", "language", "cross"]
+Kind = Literal["label", "pool", "tag", "encoder", "decoder", "language", "cross"]
 
 # Descriptions of pictures; `row` and `columns` are replaced by the units of rows and columns, such as `word` and `words`.
 _SHOWS: dict[Kind, str] = {
     "label": "which {columns} the model attended to when it chose the label",
     "pool": "which {columns} the model attended to when it pooled them",
+    "tag": "which {columns} the model attended to when it chose the tag of that {row}",
     "encoder": "which {columns} the encoder attended to when it encoded that {row}",
     "decoder": "which earlier output {columns} the decoder attended to when it wrote that {row}",
     "language": "which {columns} up to that {row} the model attended to when it predicted the next one",
@@ -48,7 +49,8 @@ def kind_of(record: AttentionRecord, site: str) -> Kind:
         return "encoder"
     if sides(site) == ("target", "target"):
         return "language" if record.target_is_read and not record.source_tokens else "decoder"
-    return "label" if record.is_classification else "pool" if site == "pool" else "cross"
+    own: Mapping[str, Kind] = {"pool": "pool", "tag": "tag"}
+    return "label" if record.is_classification else own.get(site, "cross")
 
 
 def write(

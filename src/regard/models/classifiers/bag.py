@@ -49,7 +49,9 @@ class BagClassifier(PooledClassifier):
         if config.max_ngram > 1:
             self.ngram_embedding = nn.Embedding(config.num_buckets, width)
             nn.init.zeros_(self.ngram_embedding.weight)  # an unseen n-gram does not change its words
-        self.build_head(config, width, num_labels)
+        self.size = width
+        self.build_dropouts(config)
+        self.build_head(config, num_labels)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
         """Return each word's vector plus the vectors of the n-grams that end with it; n-grams with padding are left out."""

@@ -11,7 +11,7 @@ from regard.config import HierarchicalClassifierConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import RecurrentLayer
-from regard.models.classifiers.pooled import NeuralClassifier, WordDropout, build_embedding
+from regard.models.classifiers.pooled import NeuralClassifier, build_embedding
 from regard.reweight import Sites
 
 
@@ -46,8 +46,8 @@ class HierarchicalClassifier(NeuralClassifier):
         self.max_sentence = config.max_sentence
         self.register_buffer("ends_sentence", _flags(sentence_ends, vocabulary_size))
         self.embedding = build_embedding(vocabulary_size, width)
-        self.word_dropout = WordDropout(config.word_dropout)
-        self.embedding_dropout, self.output_dropout = Dropout(config.embedding_dropout), Dropout(config.output_dropout)
+        self.build_dropouts(config)
+        self.output_dropout = Dropout(config.output_dropout)
         self.word_layer = RecurrentLayer(width, hidden_size=config.hidden_size, cell=config.cell, bidirectional=True)
         self.word_pooling = config.pooling.build(size=states_size)
         self.sentence_layer = RecurrentLayer(

@@ -1,6 +1,6 @@
 """Bases of classifiers that embed the words and pool their states, and the parts that they share."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 
 import torch
@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.pooling import Pooling
-from regard.config.classifier import NeuralClassifierSettings, PretrainedClassifierConfig
+from regard.config.classifier import NeuralClassifierSettings, PretrainedClassifierConfig, WordEncoderSettings
 from regard.layers.dropout import Dropout
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.reweight import Reweight, ReweightBySite, Sites
@@ -49,16 +49,41 @@ class WordDropout(nn.Module):
         return f"probability={self.probability}"
 
 
-class NeuralClassifier(TextClassifier):
-    """A classifier of embedded words. Subclasses define `classify`, which computes the scores from the embeddings."""
+class WordEmbedder(nn.Module):
+    """A base of models that embed the tokens of texts."""
 
     embedding: nn.Embedding
     word_dropout: WordDropout
+
+    def build_dropouts(self, config: WordEncoderSettings | PretrainedClassifierConfig) -> None:
+        """Build the dropouts before and after the embedding."""
+        self.word_dropout, self.embedding_dropout = WordDropout(config.word_dropout), Dropout(config.embedding_dropout)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
         """Return the input embeddings of the tokens, before any dropout."""
         embedded: Tensor = self.embedding(tokens)
         return embedded
+
+    def embed_text(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
+        """Return the embeddings of texts, in training with some words replaced."""
+        # N-grams of the embedding must not reach into what lies behind the mask.
+        return self.embed(self.word_dropout(tokens, mask).masked_fill(~mask, PAD))
+
+
+class TextEncoder(WordEmbedder, ABC):
+    """A base of models that compute a state for each token of a text: classifiers with a pooling, and encoders of taggers."""
+
+    sites: tuple[str, ...] = ()
+    size: int
+    """Width of the states."""
+
+    @abstractmethod
+    def states(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
+        """Return the states of the tokens, given their embeddings, and add the weights of attention layers to `sites`."""
+
+
+class NeuralClassifier(WordEmbedder, TextClassifier):
+    """A classifier of embedded words. Subclasses define `classify`, which computes the scores from the embeddings."""
 
     def forward(
         self,
@@ -71,9 +96,7 @@ class NeuralClassifier(TextClassifier):
     ) -> Classified:
         """Compute the scores of the labels; see `TextClassifier.forward`."""
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
-        if embedded is None:
-            # N-grams of the embedding must not reach into what lies behind the mask.
-            embedded = self.embed(self.word_dropout(tokens, mask).masked_fill(~mask, PAD))
+        embedded = self.embed_text(tokens, mask) if embedded is None else embedded
         sites = Sites(record, self.by_site(reweight))
         logits = self.classify(tokens, embedded, mask, sites)
         return Classified(logits, {site: sites.maps[site] for site in record if site in sites.maps})
@@ -85,17 +108,16 @@ class NeuralClassifier(TextClassifier):
         """Return the scores of the labels from the embeddings of the tokens, and add the weights to `sites`."""
 
 
-class PooledClassifier(NeuralClassifier):
+class PooledClassifier(NeuralClassifier, TextEncoder):
     """logits = W Σ_s weight_s h_s + b: attention pooling of the states h, dropout, and a linear layer."""
 
     sites: tuple[str, ...] = ("pool",)
     pooling: Pooling
 
-    def build_head(self, config: NeuralClassifierSettings | PretrainedClassifierConfig, size: int, num_labels: int) -> None:
-        """Build the dropouts, the pooling of states of width `size`, and the output layer."""
-        self.word_dropout = WordDropout(config.word_dropout)
-        self.embedding_dropout, self.output_dropout = Dropout(config.embedding_dropout), Dropout(config.output_dropout)
-        self.pooling = config.pooling.build(size=size)
+    def build_head(self, config: NeuralClassifierSettings | PretrainedClassifierConfig, num_labels: int) -> None:
+        """Build the pooling of the states, and the output layer."""
+        self.output_dropout = Dropout(config.output_dropout)
+        self.pooling = config.pooling.build(size=self.size)
         self.output = nn.Linear(self.pooling.output_size, num_labels)
 
     def classify(
@@ -109,7 +131,3 @@ class PooledClassifier(NeuralClassifier):
         context, weights = self.pooling(states, key_mask=mask, reweight=sites.options("pool").get("reweight"))
         sites.add("pool", weights)
         return self.output(self.output_dropout(context))
-
-    @abstractmethod
-    def states(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
-        """Return the states that are pooled."""

@@ -21,7 +21,9 @@ class PretrainedClassifier(PooledClassifier):
     def __init__(self, config: PretrainedClassifierConfig, *, num_labels: int, encoder_ids: Sequence[int]) -> None:
         super().__init__()
         self.encoder = PretrainedEncoder(config.encoder, encoder_ids)
-        self.build_head(config, self.encoder.size, num_labels)
+        self.size = self.encoder.size
+        self.build_dropouts(config)
+        self.build_head(config, num_labels)
         self.sites = ("pool", *self.encoder.sites)
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:

@@ -7,7 +7,8 @@ from typing import Any, cast
 from torch import nn
 
 from regard.attention import MultiHead
-from regard.config import LanguageModelConfig, TransformerClassifierConfig, TransformerConfig
+from regard.config import LanguageModelConfig, TransformerConfig
+from regard.config.classifier import TransformerEncoderSettings
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.positions import build_positions
 from regard.layers.residual import PostNorm, PreNorm, Residual
@@ -22,7 +23,7 @@ from regard.models.embeddings import build_embedding, tie_embeddings
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.transformer.translator import TransformerTranslator
 
-LayerConfig = TransformerConfig | LanguageModelConfig | TransformerClassifierConfig
+LayerConfig = TransformerConfig | LanguageModelConfig | TransformerEncoderSettings
 """Settings of Transformers, all of which have layers of the same kind."""
 
 

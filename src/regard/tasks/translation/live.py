@@ -123,9 +123,7 @@ class GrowingModel(Seq2Seq[Any]):
         raise NotImplementedError
 
 
-def translate_live(
-    translator: Any, words: Iterable[str], write: Callable[[str], object], decoding: DecodingConfig
-) -> str:
+def translate_live(translator: Any, words: Iterable[str], write: Callable[[str], object], decoding: DecodingConfig) -> str:
     """Translate a sentence while its words arrive; see `Translator.translate_live`, whose object is `translator`."""
     if translator.model.policy is None or not hasattr(translator.model, "decoder"):
         raise RequestError(
@@ -149,9 +147,7 @@ def translate_live(
 
 
 @torch.inference_mode()
-def _translate(
-    translator: Any, source: GrowingSource, write: Callable[[str], object], decoding: DecodingConfig
-) -> str:
+def _translate(translator: Any, source: GrowingSource, write: Callable[[str], object], decoding: DecodingConfig) -> str:
     device, target = translator.device, translator.tokenizers.target
     limits = length_limits(torch.ones(1, _UNKNOWN_LENGTH, dtype=torch.bool, device=device), decoding)
     record = [translator.main_sites[-1]] if decoding.replace_unknown else []
@@ -191,9 +187,7 @@ def _translate(
     return text(len(tokens))
 
 
-def with_lagging(
-    scores: Evaluation, policy: Policy, found: list[Translation], translator: Any
-) -> SimultaneousEvaluation:
+def with_lagging(scores: Evaluation, policy: Policy, found: list[Translation], translator: Any) -> SimultaneousEvaluation:
     """Return scores with the average lagging of translations.
 
     Empty sources and translations, which have none, and sources that were split into parts are left out.

@@ -73,7 +73,8 @@ class LabelledSchema(DataSchema):
                 "data.label_separator as it was for that model, or train a new model"
             )
         selection = super().select(spool, report, seed)
-        return replace(selection, spool=_renumber(spool, known) if known and set(spool.names) <= set(known.names) else spool)
+        fits = known and set(spool.names) <= set(known.names)
+        return replace(selection, spool=renumber(spool, known, report)) if known and fits else selection
 
     def describe_repeats(self, spool: Spool, whole: Hashes) -> list[str]:
         differing = len(np.unique(whole)) - len(np.unique(spool.hashes[0]))
@@ -96,16 +97,11 @@ class LabelledSchema(DataSchema):
 
     def match_dev(self, spool: Spool, selection: Selection, report: ReadingReport) -> Spool:
         """Number the labels of dev files as in training, which must have all of them."""
-        known = selection.spool
-        labels = Labels(tuple(known.names), known.multiple, (0,) * len(known.names))
+        labels = labels_of(selection.spool)
         if spool.multiple != labels.multiple:
             one, many = ("data.train", "data.dev") if spool.multiple else ("data.dev", "data.train")
             raise DataError(f"texts have several labels in {many} and one in {one}; write the labels of both in the same form")
-        for name in spool.names:
-            if name not in labels.names:
-                first = np.flatnonzero(spool.labels.flat == spool.names.index(name))[0]
-                labels.number(name, f"{' + '.join(report.files)}, line {spool.lines[spool.labels.owners()[first]]}")
-        return _renumber(spool, labels)
+        return renumber(spool, labels, report)
 
     def arrow_schema(self, spool: Spool) -> pa.Schema:
         return LabelledCorpus.schema_for(num_labels=len(spool.names), multiple=spool.multiple)
@@ -121,8 +117,17 @@ class LabelledSchema(DataSchema):
         return [f"texts truncated to {self.data.max_tokens:,} tokens (data.max_tokens): {too_long:,}"] if too_long else []
 
 
-def _renumber(spool: Spool, known: Labels) -> Spool:
-    """Return texts whose labels have the numbers of known labels."""
+def labels_of(spool: Spool) -> Labels:
+    """Return the labels of texts, without their counts."""
+    return Labels(tuple(spool.names), spool.multiple, (0,) * len(spool.names))
+
+
+def renumber(spool: Spool, known: Labels, report: ReadingReport) -> Spool:
+    """Return texts whose labels have the numbers of known labels, which must have all of them."""
+    for name in spool.names:
+        if name not in known.names:
+            first = np.flatnonzero(spool.labels.flat == spool.names.index(name))[0]
+            known.number(name, f"{' + '.join(report.files)}, line {spool.lines[spool.labels.owners()[first]]}")
     numbers = np.array([known.number(name) for name in spool.names], np.int32)
     return replace(spool, names=list(known.names), labels=LabelRows(numbers[spool.labels.flat], spool.labels.offsets))
 

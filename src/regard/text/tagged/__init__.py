@@ -1,0 +1,1 @@
+"""Tagged sentences: from files to encoded corpora."""
