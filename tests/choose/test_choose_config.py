@@ -229,6 +229,26 @@ def test_every_classifier_gets_scores(tmp_path):
     assert choose(few, **{"model.kind": "recurrent"}) == (0, 200)
 
 
+def test_a_pretrained_encoder_is_recommended_and_its_settings_follow_the_texts(tmp_path):
+    few, many = tmp_path / "few.tsv", tmp_path / "many.tsv"
+    for path, texts, words in ((few, 100, 1), (many, 6000, 500)):
+        path.write_text("".join(f"film {n} {'word ' * words}\t{n % 2}\n" for n in range(texts)), "utf-8")
+
+    def choose(path, **settings):
+        return choose_config("classification", {"data.train": [str(path)], **settings})
+
+    advised = "a pretrained encoder is usually more accurate"
+    assert advised in " ".join(choose(few).chosen)
+    assert advised not in " ".join((*choose(few, **{"model.kind": "combined"}).chosen, *choose(many).chosen))
+    named = {"model.encoder.name": "some/encoder"}
+    config = choose(few, **named)
+    assert (config.model.kind, config.tokenizer.kind, config.tokenizer.name) == ("pretrained", "pretrained", "some/encoder")
+    assert (config.model.encoder.tuning, config.data.dev_size) == ("whole", 0)
+    config = choose(many, **named)
+    assert (config.model.encoder.tuning, config.data.dev_size) == ("frozen", 200)
+    assert choose(many, **named, **{"model.encoder.tuning": "lora"}).model.encoder.tuning == "lora"
+
+
 def test_the_kind_of_classifier_depends_on_the_amount_of_text(tmp_path):
     few, many, vectors = tmp_path / "few.tsv", tmp_path / "many.tsv", tmp_path / "v.txt"
     few.write_text("a good film\tgood\na bad film\tbad\n" * 4, "utf-8")

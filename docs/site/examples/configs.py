@@ -36,6 +36,8 @@ FILES = {
     "captioning": "digits/train.csv",
     "tagging": "names.conll",
 }
+# Further settings that a kind needs in these presets.
+_BESIDE = {("model.kind", "pretrained"): {"tokenizer.kind": "auto"}}
 SETTINGS: dict[str, dict[str, Any]] = {
     "AdditiveConfig": {"attention_size": 128},
     "AdditivePoolingConfig": {"attention_size": 64},
@@ -175,6 +177,8 @@ def write_example(cls: type, place: Place) -> Example:
     """Return the example of a class: it changes a preset to use the class, and builds the module that the class describes."""
     own = f"{place.path}.kind"
     chosen = _choices_before(place) | ({own: place.kinds[own]} if own in place.kinds else {})
+    for name, kind in place.kinds.items():
+        chosen |= _BESIDE.get((name, kind), {})
     chosen |= {f"{place.path}.{name}": value for name, value in SETTINGS.get(cls.__name__, {}).items()}
     text = yaml.safe_dump({"task": place.task} | _nested(chosen), sort_keys=False).rstrip()
     options = [f"--{name} {str(value).lower() if isinstance(value, bool) else value}" for name, value in chosen.items()]
@@ -221,7 +225,7 @@ def _choices(task: str, kinds: tuple[tuple[str, str], ...]) -> dict[str, str]:
     part: Any = _preset(task, tuple(chosen.items()))
     for attribute in name.split("."):
         part = getattr(part, attribute)
-    return chosen if part == kind else chosen | {name: kind}
+    return chosen if part == kind else chosen | {name: kind} | _BESIDE.get((name, kind), {})
 
 
 @cache

@@ -328,8 +328,8 @@ class PretrainedTokenizerConfig(Settings, kind="pretrained"):
     """SHA-256 of `tokenizer.json`. regard sets this; do not set it."""
 
 
-LearnedTokenizerConfig = WordsConfig | WhitespaceConfig | SpacyConfig | CharactersConfig | BPEConfig | UnigramConfig
-FixedTokenizerConfig = LearnedTokenizerConfig | PretrainedTokenizerConfig
+LearnedTokenizer = WordsConfig | WhitespaceConfig | SpacyConfig | CharactersConfig | BPEConfig | UnigramConfig
+FixedTokenizerConfig = LearnedTokenizer | PretrainedTokenizerConfig
 TokenizerConfig = FixedTokenizerConfig | AutoConfig
 """In the saved configuration of a run, `auto` is replaced by the kind that was chosen."""
 

@@ -94,6 +94,12 @@ class TextClassifier(nn.Module, ABC):
         """
         return [self(tokens, mask).logits]
 
+    def read_for_training(
+        self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], label: Tensor
+    ) -> tuple[Sequence[Float[Tensor, "B C"]], Float[Tensor, ""] | None]:
+        """Return `parts`, and a further loss of the model, summed over texts; None for none, which is the default."""
+        return self.parts(tokens, mask), None
+
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
         """Initialise the model from the training texts, before training. By default, it does nothing.
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
+import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.config import PretrainedClassifierConfig
 from regard.models.classifiers.pooled import PooledClassifier
@@ -11,11 +12,15 @@ from regard.models.pretrained import PretrainedEncoder
 from regard.models.text_classifier import Example
 from regard.reweight import Sites
 
+# Maximum number of values of the states of a frozen encoder that are kept in memory: half a gigabyte in float32.
+_MOST_KEPT = 1 << 27
+
 
 class PretrainedClassifier(PooledClassifier):
     """logits = W pool(encoder(tokens)) + b, with an encoder that others have trained.
 
-    The tokens include the start and the end symbol of the encoder, which the pooling also reads.
+    The tokens include the start and the end symbol of the encoder, which the pooling also reads. A frozen encoder reads each
+    training text once.
     """
 
     def __init__(self, config: PretrainedClassifierConfig, *, num_labels: int, encoder_ids: Sequence[int]) -> None:
@@ -25,6 +30,8 @@ class PretrainedClassifier(PooledClassifier):
         self.build_dropouts(config)
         self.build_head(config, num_labels)
         self.sites = ("pool", *self.encoder.sites)
+        self.contrast = config.contrast
+        self._kept: dict[bytes, Tensor] = {}  # states (S,D) of training texts by their ids
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
         """Return the encoder's embeddings of the tokens."""
@@ -33,6 +40,43 @@ class PretrainedClassifier(PooledClassifier):
     def states(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
         """Return the states of the encoder; the weights of the sites `encoder.0`, `encoder.1`, … are (B,H,S,S)."""
         return self.encoder(embedded, mask, sites)
+
+    def read_for_training(
+        self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], label: Tensor
+    ) -> tuple[Sequence[Float[Tensor, "B C"]], Float[Tensor, ""] | None]:
+        """Return the logits, and the contrastive loss if it is configured.
+
+        L = contrast Σ_i 1/(B−1) Σ_{j≠i} (cos(c_i, c_j) − [y_i = y_j])², for the pooled vectors c and the labels y of a batch.
+
+        Reference: Tunstall et al. 2022, Efficient Few-Shot Learning Without Sentence Transformers, section 3.
+        Differs from the paper: all pairs of a batch instead of drawn pairs, and the output layer is trained at the same time.
+        """
+        if self.encoder.config.tuning == "frozen":
+            states = self._read_once(tokens, mask)
+        else:
+            states = self.states(self.embed(tokens), mask, Sites())
+        context, _ = self.pooling(states, key_mask=mask)
+        logits = self.output(self.output_dropout(context))
+        if not self.contrast or label.ndim > 1 or len(label) < 2:
+            return [logits], None
+        unit = nn.functional.normalize(context.float(), dim=1)
+        wrong = (unit @ unit.T - (label[:, None] == label).float()).square()
+        return [logits], self.contrast * (wrong.sum() - wrong.diagonal().sum()) / (len(label) - 1)
+
+    @torch.no_grad()
+    def _read_once(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        """Return the states of training texts, computed only for texts that were not read before."""
+        lengths = mask.sum(1).tolist()
+        keys = [row[:length].tobytes() for row, length in zip(tokens.cpu().numpy(), lengths, strict=True)]
+        new = [number for number, key in enumerate(keys) if key not in self._kept]
+        found = {key: self._kept[key] for key in keys if key in self._kept}
+        if new:
+            states = self.states(self.embed(tokens[new]), mask[new], Sites())
+            found |= {keys[number]: state[: lengths[number]] for number, state in zip(new, states, strict=True)}
+            if len(self._kept) * states[0].numel() < _MOST_KEPT:
+                self._kept |= {keys[number]: found[keys[number]].clone() for number in new}
+        padded = nn.utils.rnn.pad_sequence([found[key] for key in keys], batch_first=True)
+        return nn.functional.pad(padded, (0, 0, 0, tokens.shape[1] - padded.shape[1]))
 
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
         """Copy the pretrained weights into an encoder that training changes; others have them already."""

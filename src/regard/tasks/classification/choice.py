@@ -47,6 +47,22 @@ _COMBINED_UP_TO = 2_000_000
 _SCORE_FOLDS = ((2_000, 5), (20_000, 3))
 # Number of texts that are held out for a combined classifier if there are more texts than in `_SCORE_FOLDS`.
 _DEV_SIZE = 1_000
+# Number of texts up to which a pretrained encoder is recommended, and the number below which all texts are trained on.
+_FEW_TEXTS, _ALL_TRAINED = 7_000, 1_000
+_ADVICE = (
+    "with so few texts, a pretrained encoder is usually more accurate: on 500 sentences of SST-2, 82.9% instead of 66.5%; for "
+    "English, add --model.encoder.name hf://sentence-transformers/all-MiniLM-L6-v2, which downloads 91 MB"
+)
+
+
+def _encoder_settings(given: UserSettings, texts: int, words: float) -> dict[str, Any]:
+    """Choose the settings of a pretrained encoder for a number of texts and of words in all texts."""
+    settings: dict[str, Any] = {"tokenizer.kind": "pretrained", "tokenizer.name": given.find("model.encoder.name") or ""}
+    if given.find("model.encoder.tuning") in (None, "auto"):
+        settings["model.encoder.tuning"] = "whole" if words <= _COMBINED_UP_TO else "frozen"
+    if texts < _ALL_TRAINED:  # a tenth of them would be too few to choose a checkpoint by, and is better trained on
+        settings["data.dev_size"] = 0
+    return settings
 
 
 class ClassificationTable(SettingsTable):
@@ -66,11 +82,14 @@ class ClassificationTable(SettingsTable):
         if kind == "combined" and not any(map(given.find, ("data.dev", "data.dev_size", "data.folds"))):
             folds = next((folds for most, folds in _SCORE_FOLDS if survey.texts <= most), 0)
             settings |= {"training.score_folds": folds} if folds else {"data.dev_size": _DEV_SIZE}
-        if data.vectors:  # the file has vectors of whole words
+        if kind == "pretrained":
+            settings |= _encoder_settings(given, survey.texts, words)
+        elif data.vectors:  # the file has vectors of whole words
             settings |= {"tokenizer.kind": "auto", "tokenizer.lowercase": True}
         labels = counted(survey.labels, "label")
         found = f"{counted(survey.texts, 'text')} of {survey.text.units:.1f} words on average, with {labels}"
-        return Choice(_PRESETS.get(kind, kind), settings, (found,))
+        advice = (_ADVICE,) if kind == "combined" and survey.texts <= _FEW_TEXTS and not given.find("model.kind") else ()
+        return Choice(_PRESETS.get(kind, kind), settings, (found, *advice))
 
     def describe(self, config: ClassificationConfig) -> tuple[str, ...]:
         """Describe a configuration; see `SettingsTable.describe`."""

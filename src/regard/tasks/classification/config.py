@@ -91,7 +91,7 @@ class ClassificationConfig(RunConfig):
         elif kind != "auto":
             yield (
                 "tokenizer.kind",
-                f"tokenizer.kind is '{kind}', but a pretrained encoder needs its own tokenizer; leave it out",
+                f"tokenizer.kind is '{kind}', but a pretrained encoder needs its own: set it to auto",
             )
         if self.data.vectors:
             yield "data.vectors", "data.vectors is set, but a pretrained encoder has its own embeddings; leave data.vectors out"

@@ -168,7 +168,8 @@ class TrainableClassifier(Trainable):
         passes = 1 if consistency is None else 2
         with reading_twice(self.model, consistency) if consistency else nullcontext():
             # The parts of a combined model are trained side by side, and their mean predicts.
-            read = self.model.parts(batch.tokens.repeat(passes, 1), batch.mask.repeat(passes, 1))
+            tokens, mask = (each.repeat(passes, 1) for each in (batch.tokens, batch.mask))
+            read, further = self.model.read_for_training(tokens, mask, torch.cat([batch.label] * passes))
         parts = [logits.float().unflatten(0, (passes, len(batch))) for logits in read]
         with torch.no_grad():
             plain = label_loss(torch.stack([part[0] for part in parts]).mean(dim=0), batch.label)
@@ -181,6 +182,8 @@ class TrainableClassifier(Trainable):
                 losses += each
             else:
                 losses.append(consistency.loss(*each, *label_log_probability(part, batch.label)))
+        if further is not None:
+            losses.append(further / passes)
         return torch.stack(losses).sum(), plain
 
     def scoring_runs(self) -> Sequence[ClassificationConfig]:

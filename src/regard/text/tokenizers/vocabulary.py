@@ -14,7 +14,8 @@ from typing import Any
 from tokenizers import Tokenizer as Library
 from tokenizers import models, trainers
 
-from regard.config import BPEConfig, LearnedTokenizerConfig, UnigramConfig
+from regard.config import BPEConfig, UnigramConfig
+from regard.config.data import LearnedTokenizer
 from regard.errors import ConfigError
 from regard.text.bars import late_bars
 from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN
@@ -45,7 +46,7 @@ class Symbols:
         return models.WordLevel(ids, unk_token=UNKNOWN_TOKEN)
 
 
-def learn(units: Counter[str], config: LearnedTokenizerConfig, *, progress: bool = False) -> Symbols:
+def learn(units: Counter[str], config: LearnedTokenizer, *, progress: bool = False) -> Symbols:
     """Learn the symbols of one tokenizer from the count of each unit (word, character, or word with its space mark)."""
     if isinstance(config, BPEConfig):
         return _learn_bpe(units, config, progress)
