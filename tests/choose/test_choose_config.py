@@ -243,9 +243,11 @@ def test_a_pretrained_encoder_is_recommended_and_its_settings_follow_the_texts(t
     named = {"model.encoder.name": "some/encoder"}
     config = choose(few, **named)
     assert (config.model.kind, config.tokenizer.kind, config.tokenizer.name) == ("pretrained", "pretrained", "some/encoder")
-    assert (config.model.encoder.tuning, config.data.dev_size) == ("whole", 0)
+    assert (config.model.encoder.tuning, config.model.contrastive, config.data.dev_size) == ("whole", True, 0)
+    assert config.training.max_epochs == 10
     config = choose(many, **named)
-    assert (config.model.encoder.tuning, config.data.dev_size) == ("frozen", 200)
+    assert (config.model.encoder.tuning, config.model.contrastive, config.data.dev_size) == ("frozen", False, 200)
+    assert config.training.max_epochs == 20
     assert choose(many, **named, **{"model.encoder.tuning": "lora"}).model.encoder.tuning == "lora"
 
 

@@ -167,9 +167,10 @@ class PretrainedClassifierConfig(ModelSettings, kind="pretrained"):
     """Pooling of the encoder's states into one vector."""
     output_dropout: Dropout = 0.1
     """Dropout on the pooled vector."""
-    contrast: NotNegative = 0.0
-    """Weight of a loss that makes the pooled vectors of two texts of a batch alike if they have the same label, and unlike
-    otherwise; for few texts. Ignored if texts may have several labels.
+    contrastive: bool = False
+    """If True, the encoder and the pooling learn only from pairs of texts of a batch, whose pooled vectors become alike if the
+    texts have the same label, and unlike otherwise; only the output layer learns from single texts. More accurate with few
+    texts. Ignored if texts may have several labels.
     """
 
 

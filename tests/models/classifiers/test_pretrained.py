@@ -13,9 +13,11 @@ from regard.reweight import Sites
 pytest.importorskip("transformers")
 
 
-def build(contrast: float = 0.0, **settings) -> PretrainedClassifier:
+def build(contrastive: bool = False, **settings) -> PretrainedClassifier:
     encoder = read_encoder(PretrainedEncoderConfig(name=tiny_encoder(), **settings))
-    config = PretrainedClassifierConfig(encoder=encoder, pooling=MeanPoolingConfig(), output_dropout=0.0, contrast=contrast)
+    config = PretrainedClassifierConfig(
+        encoder=encoder, pooling=MeanPoolingConfig(), output_dropout=0.0, contrastive=contrastive
+    )
     model = build_classifier(config, vocabulary_size=22, num_labels=3, encoder_ids=range(22))
     assert isinstance(model, PretrainedClassifier)
     model.prime([])
@@ -50,7 +52,7 @@ def test_the_mean_of_the_states_is_classified():
 
 
 def test_the_contrastive_loss_pair_by_pair():
-    model, label = build(contrast=0.5, tuning="whole").double().eval(), torch.tensor([0, 1, 0])
+    model, label = build(contrastive=True, tuning="whole").double().eval(), torch.tensor([0, 1, 0])
     tokens = torch.tensor([[2, 5, 6, 3], [2, 8, 9, 3], [2, 10, 3, 0]])
     [logits], loss = model.read_for_training(tokens, tokens != 0, label)
     torch.testing.assert_close(logits, model(tokens, tokens != 0).logits)
@@ -59,7 +61,9 @@ def test_the_contrastive_loss_pair_by_pair():
     for one in range(3):
         for other in {0, 1, 2} - {one}:
             cosine = torch.nn.functional.cosine_similarity(pooled[one].float(), pooled[other].float(), dim=0)
-            expected += 0.5 / 2 * (cosine - float(label[one] == label[other])) ** 2
+            expected += 1 / 2 * (cosine - float(label[one] == label[other])) ** 2
     torch.testing.assert_close(loss, expected)
-    assert model.read_for_training(tokens[:1], tokens[:1] != 0, label[:1])[1] is None
+    assert torch.autograd.grad(logits.sum(), list(model.encoder.parameters()), retain_graph=True, allow_unused=True)[0] is None
+    assert torch.autograd.grad(loss, list(model.encoder.parameters()), allow_unused=True)[0] is not None
+    assert model.read_for_training(tokens[:1], tokens[:1] != 0, label[:1])[1] == 0
     assert model.read_for_training(tokens, tokens != 0, torch.ones(3, 3))[1] is None

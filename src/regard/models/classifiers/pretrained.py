@@ -30,7 +30,7 @@ class PretrainedClassifier(PooledClassifier):
         self.build_dropouts(config)
         self.build_head(config, num_labels)
         self.sites = ("pool", *self.encoder.sites)
-        self.contrast = config.contrast
+        self.contrastive = config.contrastive
         self._kept: dict[bytes, Tensor] = {}  # states (S,D) of training texts by their ids
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
@@ -44,9 +44,10 @@ class PretrainedClassifier(PooledClassifier):
     def read_for_training(
         self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], label: Tensor
     ) -> tuple[Sequence[Float[Tensor, "B C"]], Float[Tensor, ""] | None]:
-        """Return the logits, and the contrastive loss if it is configured.
+        """Return the logits, and the loss of pairs if the model is contrastive.
 
-        L = contrast Σ_i 1/(B−1) Σ_{j≠i} (cos(c_i, c_j) − [y_i = y_j])², for the pooled vectors c and the labels y of a batch.
+        L = Σ_i 1/(B−1) Σ_{j≠i} (cos(c_i, c_j) − [y_i = y_j])², for the pooled vectors c and the labels y of a batch. Only this
+        loss changes the encoder and the pooling, and only the loss of the logits changes the output layer.
 
         Reference: Tunstall et al. 2022, Efficient Few-Shot Learning Without Sentence Transformers, section 3.
         Differs from the paper: all pairs of a batch instead of drawn pairs, and the output layer is trained at the same time.
@@ -56,12 +57,12 @@ class PretrainedClassifier(PooledClassifier):
         else:
             states = self.states(self.embed(tokens), mask, Sites())
         context, _ = self.pooling(states, key_mask=mask)
-        logits = self.output(self.output_dropout(context))
-        if not self.contrast or label.ndim > 1 or len(label) < 2:
-            return [logits], None
+        if not self.contrastive or label.ndim > 1:
+            return [self.output(self.output_dropout(context))], None
         unit = nn.functional.normalize(context.float(), dim=1)
         wrong = (unit @ unit.T - (label[:, None] == label).float()).square()
-        return [logits], self.contrast * (wrong.sum() - wrong.diagonal().sum()) / (len(label) - 1)
+        loss = (wrong.sum() - wrong.diagonal().sum()) / max(len(label) - 1, 1)
+        return [self.output(self.output_dropout(context.detach()))], loss
 
     @torch.no_grad()
     def _read_once(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
