@@ -1,13 +1,15 @@
 """Evaluations of results: they need predictions and references, and no model."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
 
 from regard.config import DecodingConfig
-from regard.errors import DataError
+from regard.errors import DataError, RequestError
 from regard.evaluation.labelled import evaluate_labels
+from regard.evaluation.rouge import rouge
 from regard.evaluation.words import build_metrics, edit_distance, evaluate_language, evaluate_translations
 from regard.text.labelled.labels import Labels
 
@@ -29,6 +31,31 @@ def test_translations_against_references():
     assert (found.length_ratio, found.pairs, found.beam_size) == (8 / 9, 2, 3)
     assert "tok:none" in found.bleu_signature
     assert "beam 3" in found.render()
+
+
+def test_rouge_by_hand():
+    """F1 of words, of pairs of words, and of the longest common subsequence; case and punctuation do not count."""
+    texts, references = ["Die Häuser: grün!", "one two three", ""], ["die häuser sind grün", "three one two", "x"]
+    found = rouge(texts, references, str)
+    pairs = 2 * 1 / 2 * 1 / 3 / (1 / 2 + 1 / 3), 1 / 2
+    longest = 2 * 1 * 3 / 4 / (1 + 3 / 4), 2 / 3
+    assert found == pytest.approx(
+        {
+            "rouge1": 100 * (longest[0] + 1) / 3,
+            "rouge2": 100 * sum(pairs) / 3,
+            "rougeL": 100 * sum(longest) / 3,
+        },
+        rel=1e-5,
+    )
+    scores = {"log_probability": -1.0, "num_tokens": 1, "metrics": build_metrics("13a", lowercase=False)}
+    found = evaluate_translations(texts, references, **scores, decoding=DecodingConfig(), with_rouge=True)
+    assert f"ROUGE      {found.rouge1:.2f} / {found.rouge2:.2f} / {found.rougeL:.2f}" in found.render()
+
+
+def test_rouge_without_torchmetrics(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchmetrics.functional.text.rouge", None)
+    with pytest.raises(RequestError, match=r"ROUGE needs torchmetrics, which is not installed: pip install 'regard\[rouge\]"):
+        rouge(["a"], ["b"], str)
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,11 @@ class RecurrentConfig(WaitSettings, RecurrentSettings, kind="recurrent"):
 
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     """Layers that read the source."""
+    copy: bool = False
+    """Whether the decoder can copy source words that its vocabulary lacks, such as names (See et al. 2017): a step generates a
+    word with the probability p_gen, and otherwise copies one by the weights of its attention to the source. For tokenizers of
+    words.
+    """
     tie_embeddings: Literal["none", "target", "all"] = "none"
     """Layers that share one weight matrix: `none`; the output layer and the target embedding (`target`); or these two and the
     source embedding (`all`), which needs `tokenizers.joint`.
@@ -216,6 +221,11 @@ class TransformerSettings(LayerSettings):
 class TransformerConfig(WaitSettings, TransformerSettings, kind="transformer"):
     """A Transformer with an encoder and a decoder (Vaswani et al. 2017)."""
 
+    copy: bool = False
+    """Whether the decoder can copy source words that its vocabulary lacks, such as names (See et al. 2017): a step generates a
+    word with the probability p_gen, and otherwise copies one by the weights of `alignment_layer` and `alignment_head`. For
+    tokenizers of words.
+    """
     encoder_layers: Depth = 4
     """Number of the encoder's layers."""
     decoder_layers: Depth = 4

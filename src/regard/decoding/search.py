@@ -258,7 +258,7 @@ def check_request(
         larger = "; raise beam_size or lower n_best" if n_best > beam_size else ""
         raise RequestError(f"n_best is {n_best}, expected 1 to beam_size, which is {beam_size}{larger}")
     for site in record:
-        if site not in model.sites:
+        if site not in (*model.sites, *model.measures):
             known = ", ".join(model.sites) or "none"
             raise RequestError(f"record names the attention {site!r}; this model has: {known}{nearest(site, model.sites)}")
     model.check_reweight(reweight)

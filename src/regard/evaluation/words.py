@@ -9,6 +9,7 @@ import numpy as np
 
 from regard.config import DecodingConfig
 from regard.config.training import SearchPrecision
+from regard.evaluation.rouge import rouge
 from regard.evaluation.tables import Result
 from regard.plurals import counted
 
@@ -101,6 +102,12 @@ class Evaluation(Result):
     length_reward: float = 0.0
     precision: SearchPrecision = "float32"
     """Number format of the matrix products in the search."""
+    rouge1: float | None = None
+    """ROUGE-1 of the model's translations, F1 from 0 to 100; None if it was not requested."""
+    rouge2: float | None = None
+    """ROUGE-2, the same for pairs of words."""
+    rougeL: float | None = None
+    """ROUGE-L, by the longest common subsequence."""
 
     def render(self) -> str:
         """Return a few lines for a terminal."""
@@ -112,11 +119,13 @@ class Evaluation(Result):
         ).describe()
         beam = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}"
         warning = warn_of_zero(self.bleu, self.chrf)
+        rouge = "" if self.rouge1 is None else f"ROUGE      {self.rouge1:.2f} / {self.rouge2:.2f} / {self.rougeL:.2f}"
+        rouge += f"   ({beam}; F1 of ROUGE-1 / 2 / L, without stemming)\n" if rouge else ""
         return (
             f"{counted(self.pairs, 'pair')}, {search}\n"
             f"loss       {self.loss:.4f}   (perplexity {self.perplexity:.3f})\n"
             f"BLEU       {self.bleu:.2f}   ({beam}; {self.bleu_signature})\n"
-            f"chrF       {self.chrf:.2f}   ({beam}; {self.chrf_signature})\n"
+            f"chrF       {self.chrf:.2f}   ({beam}; {self.chrf_signature})\n{rouge}"
             f"exact      {self.exact_match:.2%}   ({beam}; translations that equal their references)\n"
             f"errors     {self.character_error_rate:.2%} of characters, {self.word_error_rate:.2%} of words   ({beam})\n"
             f"length     {self.length_ratio:.3f}   (words in the translations / words in the references)"
@@ -196,10 +205,11 @@ def evaluate_translations(
     num_tokens: int,
     metrics: "tuple[BLEU, CHRF]",
     decoding: DecodingConfig,
+    with_rouge: bool = False,
 ) -> Evaluation:
     """Score translations against references, to whose `num_tokens` tokens, with end symbols, the model gives a probability.
 
-    The result also reports the settings of the search.
+    The result also reports the settings of the search, and ROUGE if `with_rouge`.
     """
     bleu, _ = metrics
     both = [_normalise(texts, lowercase=bleu.lowercase) for texts in (translations, references)]
@@ -216,6 +226,7 @@ def evaluate_translations(
         length_penalty=decoding.length_penalty,
         length_reward=decoding.length_reward,
         precision=decoding.precision,
+        **(rouge(translations, references, bleu.tokenizer) if with_rouge else {}),
     )
 
 

@@ -38,6 +38,11 @@ Decoding = RecurrentTranslator | TransformerTranslator | TransformerLanguageMode
 
 def check_reads_words(model: nn.Module) -> None:
     """Raise a `RequestError` if the source of a model is not words, or is not read at once, as graphs and pages read it."""
+    if getattr(model, "copies", False):
+        raise RequestError(
+            "the model copies source words (model.copy), which neither ONNX graphs nor pages can express: use it with "
+            "`regard serve`, or train a model without model.copy to export it"
+        )
     if getattr(model, "source_axes", "B S") != "B S":
         raise RequestError(
             "this model reads images, and an export or a page supports only models that read words; use regard serve instead"

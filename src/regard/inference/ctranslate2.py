@@ -62,6 +62,7 @@ def check_convertible(model: nn.Module) -> TransformerTranslator:
     """
     if not isinstance(model, TransformerTranslator) or model.source_axes != "B S":
         kind = "reads images" if isinstance(model, TransformerTranslator) else f"is a {type(model).__name__}"
+        kind = "copies source words (model.copy)" if getattr(model, "copies", False) else kind
         raise RequestError(
             f"the model {kind}, which CTranslate2 cannot express; expected a Transformer translator, "
             "for example one trained with preset transformer-tiny"

@@ -40,10 +40,7 @@ def pack(model: Model, sentences: int, *, int8: bool = False) -> Model:
     """
     if model.training or torch.is_grad_enabled() or torch.compiler.is_compiling() or model.packed:
         return model
-    packed = _pack(model, sentences, int8)
-    if packed is not model:
-        packed.packed = True  # type: ignore[assignment]
-    return packed  # type: ignore[return-value]
+    return _pack(model, sentences, int8)  # type: ignore[return-value]
 
 
 def _pack(module: nn.Module, sentences: int, int8: bool) -> nn.Module:
@@ -85,6 +82,8 @@ def _pack(module: nn.Module, sentences: int, int8: bool) -> nn.Module:
     copied.__dict__.update(module.__dict__, _modules=parts, **parts)
     if joint is not None:
         copied.__dict__["joint_projection"] = joint
+    if isinstance(module, Seq2Seq):  # a model, or a part of one: the member of an ensemble
+        copied.__dict__["packed"] = True
     return copied
 
 

@@ -15,7 +15,7 @@ The logits of M positions and V words are by far the largest tensor of a transla
 cross-entropy) and Hsu et al. 2024 (Liger) do the same on GPUs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from regard.shapes import check_shape
 
@@ -32,6 +33,8 @@ CHUNK_ELEMENTS = 1 << 20
 BUFFER_ELEMENTS = 1 << 22
 # The value of `CHUNK_ELEMENTS` and `BUFFER_ELEMENTS` on a GPU.
 GPU_ELEMENTS = 1 << 26
+# Number of positions whose logits are in memory at once if a function computes them.
+CALLED_ROWS = 512
 # Smallest probability whose logarithm is computed directly; float32 stores smaller ones with fewer digits or as zero.
 SMALLEST = 1e-30
 # On a CPU, rows are padded to a multiple of this number, because a product with a new number of rows takes about a millisecond
@@ -126,15 +129,55 @@ def plain_cross_entropy(
     label_smoothing: float = 0.0,
     soft: SoftTargets | None = None,
     ignore_index: int = 0,
+    num_words: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the result of `linear_cross_entropy` from the logarithms of the words' probabilities."""
+    """Compute the result of `linear_cross_entropy` from the logarithms of the words' probabilities.
+
+    Label smoothing is about the first `num_words` words; None for all.
+    """
     nll = -log_probability.gather(1, target[:, None])[:, 0]
-    loss = (1 - label_smoothing) * nll - label_smoothing * log_probability.mean(dim=-1)
+    loss = (1 - label_smoothing) * nll - label_smoothing * log_probability[:, :num_words].mean(dim=-1)
     if soft is not None:
         expected = (soft.probabilities * log_probability.gather(1, soft.words)).sum(dim=-1)
         loss = (1 - soft.weight) * loss - soft.weight * expected
     counts = target != ignore_index
     return (loss * counts).sum(), (nll * counts).sum().detach()
+
+
+def called_cross_entropy(
+    logits: Callable[[Tensor], Tensor],
+    features: Float[Tensor, "M D"],
+    target: Int[Tensor, " M"],
+    *,
+    num_words: int | None = None,
+    label_smoothing: float = 0.0,
+    soft: SoftTargets | None = None,
+    ignore_index: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Compute the result of `linear_cross_entropy` for a function of the features that computes more than a linear map.
+
+    The logits of a chunk of positions are computed again for the gradient, so that those of all positions need no memory.
+
+    Args:
+        logits: Function that returns the scores of the words, among them those of the vocabulary, which come first.
+        features: As for `linear_cross_entropy`, and so are the other arguments.
+        target: Ids of the gold words.
+        num_words: Number of words, the first ones, among which label smoothing divides its share; None for all.
+        label_smoothing: ε in [0, 1).
+        soft: Soft targets in addition to the gold words; None for gold words only.
+        ignore_index: Id of padding.
+    """
+
+    def sums_of(rows: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+        taught = None if soft is None else SoftTargets(soft.words[part], soft.probabilities[part], soft.weight)
+        log_p = functional.log_softmax(logits(rows), dim=-1)
+        return plain_cross_entropy(log_p, target[part], label_smoothing, taught, ignore_index, num_words)
+
+    starts = range(0, max(len(features), 1), CALLED_ROWS)
+    parts = [slice(start, start + CALLED_ROWS) for start in starts]
+    found = [checkpoint(sums_of, features[part], part, use_reentrant=False) for part in parts]
+    loss, nll = (torch.stack(sums).sum() for sums in zip(*found, strict=True))
+    return loss, nll
 
 
 class _LinearCrossEntropy(torch.autograd.Function):

@@ -35,6 +35,7 @@ from regard.models.classifiers.pooled import TextEncoder
 from regard.models.classifiers.pretrained import PretrainedClassifier
 from regard.models.classifiers.recurrent import RecurrentClassifier, RecurrentEncoder
 from regard.models.classifiers.transformer import TransformerClassifier, WordTransformer
+from regard.models.copying import CopyingModel
 from regard.models.images import build_recurrent_captioner, build_transformer_captioner
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.build import build_recurrent
@@ -77,12 +78,14 @@ def build_translator(
     for name, size in (("source_size", source_size), ("target_size", target_size)):
         check_size("build_translator", name, size, least=4)
     model: ModelConfig = _model_config(config, "translation")
+    built: Seq2Seq
     match model:
         case RecurrentConfig():
-            return build_recurrent(model, source_size=source_size, target_size=target_size, attention=attention)
+            built = build_recurrent(model, source_size=source_size, target_size=target_size, attention=attention)
         case TransformerConfig():
             _refuse_attention(attention)
-            return build_transformer(model, source_size=source_size, target_size=target_size)
+            built = build_transformer(model, source_size=source_size, target_size=target_size)
+    return CopyingModel(built) if model.copy else built
 
 
 def build_captioner(

@@ -46,6 +46,12 @@ class Ensemble(Seq2Seq[EnsembleState]):
         self.feeds_back = any(member.feeds_back for member in members)
         if len({member.policy for member in members}) == 1:
             self.policy = members[0].policy
+        if len({member.copies for member in members}) > 1:
+            raise RequestError(
+                "an ensemble got models with and without model.copy, whose next words differ: use models that all copy source "
+                "words, or none that does"
+            )
+        self.copies, self.measures, self.source_axes = members[0].copies, members[0].measures, members[0].source_axes
         if len({member.alignment_step for member in members}) == 1:
             self.alignment_step = members[0].alignment_step
 
@@ -70,7 +76,9 @@ class Ensemble(Seq2Seq[EnsembleState]):
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
         """Return log p of the words, from the concatenated features of the members."""
-        parts = features.split([member.output_weight()[0].shape[1] for member in self._each()], -1)
+        widths = [member.output_weight()[0].shape[1] for member in self._each()]
+        more = (features.shape[-1] - sum(widths)) // len(widths)  # what models that copy add, the same in all members
+        parts = features.split([width + more for width in widths], -1)
         return _pooled(member.logits(part) for member, part in zip(self._each(), parts, strict=True))
 
     def output_weight(self) -> tuple[Float[Tensor, "V D"], Float[Tensor, " V"] | None]:

@@ -66,11 +66,15 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     vocabulary: str = ""
     """Fingerprint of the vocabularies that the model was trained with; empty before training."""
     source_axes: str = "B S"
-    """Axes of a source; `B S P` for a model that reads images."""
+    """Axes of a source; `B S P` for a model that reads images, or that copies words."""
+    copies: bool = False
+    """Whether the model copies source words, so that its next words are those of an extended vocabulary (`models.copying`)."""
     sites: tuple[str, ...]
     """Names of the attention sites that `record` accepts."""
     derived: tuple[str, ...] = ()
     """Sites whose weights are computed from those of other sites, so that `reweight` does not accept their names."""
+    measures: tuple[str, ...] = ()
+    """Names of further values (B,N,1) of each step that `record` accepts."""
     feeds_back: bool
     """Whether a step's attention or readout is an input of the next step, so that even a known target is read in a loop."""
     packed = False

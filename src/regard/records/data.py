@@ -27,6 +27,9 @@ next step, which reads it. The layers of a Transformer also process the word tha
 (Kobayashi et al. 2020, section 5; Chen et al. 2020, section 3.2, "shift").
 """
 
+P_GEN = "p_gen"
+"""Name under which models that copy source words record the probability of generating a word instead."""
+
 NOTE = "Attention weights do not prove which words the model's output depends on."
 
 
@@ -90,6 +93,10 @@ class AttentionRecord:
     """
     target_segments: tuple[Segment, ...] = ()
     """The same for the target."""
+    p_gen: tuple[float, ...] = ()
+    """Probability of each of the T steps to generate a word from the vocabulary instead of copying a source word by the weights
+    of `cross` (See et al. 2017, eq. 8); empty for models that do not copy.
+    """
 
     def __post_init__(self) -> None:
         """Convert the fields to tuples and arrays, and check them."""
@@ -260,6 +267,10 @@ class AttentionRecord:
         site = self.site(site)
         rows, columns = self._axes(site)
         view = views.word_view(views.pick_head(self.weights[site], site, head), rows, columns, special=special)
+        if self.p_gen and site == "cross":
+            word_of = rows.with_special().word_of if special else rows.word_of
+            shares = views.merge(np.reshape(self.p_gen, (-1, 1)), word_of, [0], (len(view.rows), 1))
+            view = replace(view, p_gen=tuple(shares[:, 0].tolist()))
         return view if between is None else view.between(*between)
 
     def alignment(

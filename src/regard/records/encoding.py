@@ -25,6 +25,7 @@ ADDED = {
     "target_scheme": 4,
     "source_segments": 5,
     "target_segments": 5,
+    "p_gen": 6,
 }
 """Version of the format that added a field. A record that doesn't use these is written as version 1, for older readers."""
 FORMAT_VERSION = max(ADDED.values())

@@ -194,6 +194,15 @@ class WordView:
     """For each row, the seconds at which its word begins and ends in a sound; None if unknown."""
     outside: Float[np.ndarray, " rows"] | None = None
     """Share of each row's total that fell on columns that `select` left out; None if it left out none."""
+    p_gen: tuple[float, ...] = ()
+    """For each row, the probability that its word was generated, not copied; see `AttentionRecord.p_gen`."""
+
+    def with_p_gen(self) -> "WordView":
+        """Return the view with p_gen as a further last column, if there is p_gen."""
+        if not self.p_gen or not self.matrix.size:
+            return self
+        matrix = np.concatenate([self.matrix, np.array(self.p_gen, np.float32)[:, None]], axis=1)
+        return replace(self, columns=(*self.columns, "p_gen"), matrix=matrix, unknown_columns=(*self.unknown_columns, False))
 
     def select(self, rows: Iterable[int] | None = None, columns: Iterable[int] | None = None) -> "WordView":
         """Return a view of some rows and columns, by their indices in increasing order; None for all."""
@@ -210,6 +219,7 @@ class WordView:
             totals=self.totals[down],
             hidden=self.hidden[down],
             unknown_rows=tuple(self.unknown_rows[index] for index in down),
+            p_gen=tuple(self.p_gen[index] for index in down) if self.p_gen else (),
             unknown_columns=tuple(self.unknown_columns[index] for index in across),
             row_spans=_within(self.row_spans, down),
             row_times=tuple(self.row_times[index] for index in down) if self.row_times else (),

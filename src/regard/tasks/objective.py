@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.capabilities import is_plain
 from regard.layers.consistency import Consistency, consistent_cross_entropy, reading_twice
-from regard.layers.cross_entropy import SoftTargets, linear_cross_entropy, plain_linear_cross_entropy
+from regard.layers.cross_entropy import SoftTargets, called_cross_entropy, linear_cross_entropy
 from regard.models.seq2seq import AttentionMaps, MapsWithLoss, Seq2Seq
 from regard.text.batching import Batch
 from regard.text.pairs.gold import AlignedBatch
@@ -56,18 +56,17 @@ def objective(
         if soft is not None:
             soft = SoftTargets(soft.words.index_select(0, real), soft.probabilities.index_select(0, real), soft.weight)
     output = getattr(model, "output", None)
-    weight = bias = None
-    if isinstance(output, nn.Module) and not is_plain(output):  # a map that computes more than its weight shows is called
-        words = model.logits(words)
-    else:
-        weight, bias = model.output_weight()
+    # A map that computes more than its weight shows is called.
+    is_called = model.copies or (isinstance(output, nn.Module) and not is_plain(output))
     targets: dict[str, Any] = {"label_smoothing": label_smoothing, "soft": soft}
     if consistency is not None:
-        loss, nll = consistent_cross_entropy(words, weight, bias, gold, consistency, **targets)
-    elif weight is None:
-        loss, nll = plain_linear_cross_entropy(words, None, None, gold, **targets)
+        rows, weight, bias = (model.logits(words), None, None) if is_called else (words, *model.output_weight())
+        loss, nll = consistent_cross_entropy(rows, weight, bias, gold, consistency, **targets)
+    elif is_called:
+        size = len(model.output_weight()[0]) if model.copies else None
+        loss, nll = called_cross_entropy(model.logits, words, gold, num_words=size, **targets)
     else:
-        loss, nll = linear_cross_entropy(words, weight, bias, gold, **targets)
+        loss, nll = linear_cross_entropy(words, *model.output_weight(), gold, **targets)
     if aligned:
         assert isinstance(batch, AlignedBatch)
         weights = attention["cross"].mean(1) if attention["cross"].ndim == 4 else attention["cross"]  # mean over heads

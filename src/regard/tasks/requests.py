@@ -21,6 +21,7 @@ from regard.reweight import Reweight, ReweightBySite
 from regard.stopping import check_wanted
 from regard.text.bars import late_bars
 from regard.text.batching import length_batches
+from regard.text.copying import Copier
 from regard.text.opening import CHUNK_CHARACTERS, LONGEST_LINE
 from regard.text.symbols import END, PAD, START
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -185,14 +186,24 @@ def force_texts(
     texts: Sequence[str],
     tokenizer: Tokenizer,
     decoding: DecodingConfig,
+    *,
+    copier: Copier | None = None,
+    words: Sequence[Sequence[str]] = (),
     **options: Any,
 ) -> list[Hypothesis]:
-    """Score given texts as outputs, with the scores of a search with these settings; `options` are those of `force_rows`."""
+    """Score given texts as outputs, with the scores of a search with these settings; `options` are those of `force_rows`.
+
+    With a `copier`, unknown words of the texts are copied from the `words` of each source.
+    """
     ids, offsets = tokenizer.encode_batch(texts)
+    rows: list[Any] = [ids[start:stop] for start, stop in pairwise(offsets)]
+    if copier is not None:
+        own = map(copier.target.split, texts)
+        rows = [copier.extended(row.tolist(), *both) for row, *both in zip(rows, own, words, strict=True)]
     return force_rows(
         model,
         sources,
-        [np.concatenate([[START], ids[start:stop], [END]]) for start, stop in pairwise(offsets)],
+        [np.array([START, *row, END], np.int64) for row in rows],
         batch_tokens=decoding.batch_tokens,
         length_penalty=decoding.length_penalty,
         length_reward=decoding.length_reward,

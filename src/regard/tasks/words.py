@@ -99,6 +99,11 @@ class WordTraining(Training):
                 "one of the two"
             )
         first = self._teachers[0]
+        if any(teacher.model.copies for teacher in self._teachers):
+            raise ConfigError(
+                "a teacher (distillation.teachers) copies source words (model.copy), which a student cannot learn from "
+                "probabilities of its vocabulary; name teachers without model.copy"
+            )
         names = [name for name, facts in facts_of(type(config)).items() if Role.VOCABULARY in facts.roles]
         # The student shares the teachers' vocabulary, because their probabilities are those of its words.
         config = replace(config, **{name: getattr(first.config, name) for name in names})

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.text.batching import Batch, Tensors
+from regard.text.copying import Copier
 from regard.text.mapped import Ids, Indices, MappedCorpus, Offsets, Redraw, Rows, pad_rows
 from regard.text.split import ranges
 from regard.text.symbols import END, PAD, START, UNKNOWN
@@ -26,6 +27,8 @@ from regard.text.symbols import END, PAD, START, UNKNOWN
 class EncodedCorpus(MappedCorpus):
     """Encoded sentence pairs with their texts, in a file."""
 
+    copier: Copier | None = None
+    """Adds the ids of copied words to the batches; None for models that do not copy words."""
     schema = pa.schema(
         [
             pa.field("source", pa.large_list(pa.int32())),
@@ -51,9 +54,10 @@ class EncodedCorpus(MappedCorpus):
         target_in[:, :1] = START
         # The input is shifted by one step, without the end symbol; padding stays padding.
         target_in[:, 1:] = np.where(target_mask[:, 1:], target[:, :-1], PAD)
-        return Batch(
+        batch = Batch(
             *map(torch.from_numpy, (source, source_mask, target_in, target, target_mask, rows.copy())),
         )
+        return batch if self.copier is None else self.copier.add_to(batch, *self.texts(rows))
 
     def _sources(self, rows: npt.NDArray[np.int64], redraw: Redraw | None) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Return the sources of some pairs, and their mask."""

@@ -69,7 +69,7 @@ def write(
     """
     shown = shows(record, sites, head, grid=grid, each=each, units=units)
     last = note(record, units[1] if units else "word", is_attention=sites[0] not in ATTRIBUTIONS)
-    return [shown, *borders(views[0]), *hides(views), *unknown(views[0]), *last]
+    return [shown, *copying(views[0]), *borders(views[0]), *hides(views), *unknown(views[0]), *last]
 
 
 def note(record: AttentionRecord, unit: str = "word", *, is_attention: bool = True) -> list[str]:
@@ -123,6 +123,16 @@ def _attributed(record: AttentionRecord, site: str, kind: Kind, each: str, units
     told, signed = ATTRIBUTIONS[site], (record.weights[site] < 0).any()
     first = f"{'The colours show' if kind == 'label' else f'Each {each} shows'} {told.shows.format(**names)}."
     return f"{first}{' Negative values count against it.' if signed else ''} {told.limits.format(**names)}"
+
+
+def copying(view: WordView) -> list[str]:
+    """Return a sentence that says what the column p_gen is, if the view has it."""
+    if not view.p_gen or view.columns[-1:] != ("p_gen",):
+        return []
+    return [
+        "The last column, p_gen, is the probability that the step generated the word from the vocabulary; with the rest, "
+        "1 − p_gen, it copied a source word by the weights in the row."
+    ]
 
 
 def borders(view: WordView) -> list[str]:

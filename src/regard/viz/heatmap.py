@@ -37,7 +37,7 @@ def draw(
     right to left if their words do.
     """
     site = record.site(site)
-    view = record.view(site, head, special=special, between=between)
+    view = record.view(site, head, special=special, between=between).with_p_gen()
     kind = "True label" if record.is_classification else "Reference"
     reference = [] if record.reference is None else [f"{kind}: {label(record.reference, 400)}"]
     title = label(title, 200) if title else ""

@@ -157,7 +157,7 @@ def _table(axes: Mapping[str, Any], first: Mapping[str, Any], scale: float, digi
 def _view(record: AttentionRecord, site: str, head: int | None, options: Options) -> WordView:
     """Return the view of a site: on images and sounds, that of the words that attend to them."""
     if not places.kind(record, site):
-        return record.view(site, head, special=options.special)
+        return record.view(site, head, special=options.special).with_p_gen()
     view = places.looked(record, site, head, special=options.special, earlier=True)
     if head is None and sides(site) == ("source", "source") and len(view.columns) ** 2 <= _MOST_AMONG:
         # The rows of patches are for the script: a patch that is pointed at shows where it looks itself.
@@ -284,7 +284,8 @@ def _told(record: AttentionRecord, site: str, head: int | None, view: WordView, 
     if not options.caption:
         return ""
     described = places.described(view) if places.kind(record, site) else {}
-    return " ".join([caption.shows(record, [site], head, **described), *caption.hides([view]), *caption.unknown(view)])
+    further = [*caption.copying(view), *caption.hides([view]), *caption.unknown(view)]
+    return " ".join([caption.shows(record, [site], head, **described), *further])
 
 
 def _chosen(chosen: Sequence[bool]) -> list[int]:

@@ -62,7 +62,7 @@ def render(
     if image != "matrix" and (of := places.kind(record, site)):
         _render_places(record, console, site, head, of, special=special, caption=caption, word=word, between=between)
         return
-    view = record.view(site, head, special=special, between=between)
+    view = record.view(site, head, special=special, between=between).with_p_gen()
     sentences = captions.write(record, [site], [view], head) if caption else []
     if record.is_classification and sides(site) == ("target", "source"):
         weights = view.means

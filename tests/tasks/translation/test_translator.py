@@ -12,7 +12,7 @@ from regard.records import AttentionRecord
 from regard.reweight import at_step, attend_to, chain, flatten
 from regard.tasks.loading import load
 from regard.tasks.translation.results import Translation, disagreement
-from regard.tasks.translation.sources import join
+from regard.tasks.translation.sources import Source, join
 
 LINES = ["one two three .", "", "Anna saw the cat .", "   ", "ten !", "one two three four five six seven eight nine ten ."]
 
@@ -145,7 +145,8 @@ def test_columns_of_pieces_without_an_end_between_them():
         return Hypothesis(tokens, -1.0, -1.0, finished, np.full(size, -1.0, np.float32), attention)
 
     for first in (False, True):
-        whole = join([piece([5, 6], finished=first), piece([7, 8], finished=True)], 1.0, 0.0)
+        source = Source("", (np.zeros(2), np.zeros(2)))
+        whole = join([piece([5, 6], finished=first), piece([7, 8], finished=True)], source, 9, 1.0, 0.0)
         assert whole.finished is first
         weights = whole.attention["decoder.0"]
         start = 2 + first

@@ -26,11 +26,11 @@ def read_contents(predictor: Any, name: str) -> tuple[dict[str, Any], dict[str, 
     The data are, for example, the model's name, tokenizers, labels, scores, and settings of the search.
     """
     model, config = predictor.model, predictor.config
+    check_reads_words(model)
     if not isinstance(model, Decoding | TextClassifier):
         raise RequestError(
             f"{name} has a model of type {type(model).__name__}; a page shows only models that regard builds: leave it out"
         )
-    check_reads_words(model)
     described = _describe_classifier(predictor) if isinstance(model, TextClassifier) else _describe_decoder(predictor)
     with tempfile.TemporaryDirectory() as temporary:
         done = export_onnx(predictor, Path(temporary) / "export", overridable=not isinstance(model, TextClassifier))

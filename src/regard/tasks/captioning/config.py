@@ -45,6 +45,8 @@ class CaptioningConfig(RunConfig):
             yield from self.model.layer_conflicts()
             if self.model.wait_k:
                 yield "model.wait_k", f"model.wait_k is {self.model.wait_k}, but an image arrives at once; set it to 0"
+            if self.model.copy:
+                yield "model.copy", "model.copy is true, but an image has no words to copy; set it to false"
             if self.model.tie_embeddings == "all":
                 yield (
                     "model.tie_embeddings",

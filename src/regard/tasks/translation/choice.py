@@ -8,7 +8,7 @@ before it memorises its examples. `docs/explanation/choosing.md` has the measure
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.choose.choice import describe_tokenizer, describe_training, interpolate, length_settings, transformer_settings
@@ -20,6 +20,8 @@ from regard.tasks.translation.config import TranslationConfig
 
 _MODELS: Mapping[str, type] = {"transformer": TransformerConfig, "recurrent": RecurrentConfig}
 _DECODERS: Mapping[str, type] = {"luong": LuongDecoderConfig, "bahdanau": BahdanauDecoderConfig}
+# Settings of both tokenizers of a model that copies words.
+_COPIED: Mapping[str, Any] = {"kind": "words", "min_count": 2}
 # Approximate number of subwords and punctuation marks per space-separated word.
 _TOKENS_PER_WORD = 1.4
 
@@ -171,7 +173,13 @@ class TranslationTable(SettingsTable):
 
     def choose(self, data: DataConfig, given: UserSettings, *, read: bool = True) -> Choice:
         """Choose the settings of a translator; see `SettingsTable.choose`."""
-        return _choose(survey_pairs(data) if read else PairSurvey(1000, STAND_IN, STAND_IN), given)
+        choice = _choose(survey_pairs(data) if read else PairSurvey(1000, STAND_IN, STAND_IN), given)
+        if str(given.find("model.copy")).lower() != "true" or given.find("tokenizers") is not None:
+            return choice
+        # Only words can be copied, and only those outside the vocabulary need it: words that occur once.
+        others = {name: value for name, value in choice.settings.items() if not name.startswith("tokenizers.")}
+        words = {f"tokenizers.{side}.{name}": value for side in ("source", "target") for name, value in _COPIED.items()}
+        return replace(choice, settings=others | words | _joint(False))
 
     def describe(self, config: TranslationConfig) -> tuple[str, ...]:
         """Describe a configuration; see `SettingsTable.describe`."""

@@ -53,18 +53,22 @@ class EvaluateTranslator(SearchOptions, FileOperation):
     Loss (nats per target token), perplexity, BLEU and chrF with sacrebleu's signatures, exact match and error rates.
     """
 
+    rouge: bool = False
+    """Whether to compute ROUGE-1, ROUGE-2 and ROUGE-L too, for summaries (extra `rouge`)."""
+
     name: ClassVar = "evaluate"
     files: ClassVar = LineOperation.files
     examples: ClassVar = """\
   regard evaluate runs/mine test.tsv
   regard evaluate runs/mine test.en,test.de --beam 5 --json
+  regard evaluate runs/headlines test.tsv --rouge
   regard evaluate runs/mine dev.en,dev.de --length-penalty 1.4"""
     chosen: ClassVar = ("beam_size", "length_penalty", "length_reward", "precision")
     ensembles: ClassVar = True
 
     def run(self, predictor: Translator, files: Files) -> Evaluation:
         """Score the translator on sentence pairs."""
-        return predictor.evaluate(*read_all_pairs(files, predictor.config), progress=True, **self.settings)
+        return predictor.evaluate(*read_all_pairs(files, predictor.config), rouge=self.rouge, progress=True, **self.settings)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from regard.config.run import RunConfig
 from regard.config.training import (
     DecodingConfig,
     DistillationConfig,
+    NoConsistencyConfig,
     TeacherForcingConfig,
     TrainingConfig,
     describe_length_conflict,
@@ -91,11 +92,30 @@ class TranslationConfig(RunConfig):
                 f"decoding.beam_size is {self.decoding.beam_size}, but a beam revises words after it has read on, and "
                 f"model.wait_k is {model.wait_k}; set decoding.beam_size to 1",
             )
+        if model.copy:
+            yield from self._copying_conflicts()
         for name, value in (("train", data.train), ("dev", data.dev)):
             if len(value) > 2:
                 yield f"data.{name}", f"data.{name} names {len(value)} files, expected one file of pairs or two parallel files"
         if len(data.columns) not in (0, 2):
             yield "data.columns", f"data.columns names {len(data.columns)}, expected two: the source's and the target's"
+
+    def _copying_conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield conflicts with `model.copy`: tokens that are no words, and losses without a form for an extended vocabulary."""
+        for side in ("source", "target"):
+            if (kind := getattr(self.tokenizers, side).kind) in ("bpe", "unigram", "characters"):
+                yield (
+                    f"tokenizers.{side}.kind",
+                    f"model.copy copies words, but tokenizers.{side}.kind is '{kind}', which spells unknown words from known "
+                    "parts: set it to words, or model.copy to false",
+                )
+        if not isinstance(self.training.consistency, NoConsistencyConfig):
+            yield "training.consistency.kind", "model.copy is true, which needs training.consistency.kind none"
+        if self.distillation.teachers:
+            yield (
+                "distillation.teachers",
+                "model.copy is true, but a student of teachers cannot copy words; set only one of the two",
+            )
 
 
 def length_conflicts(decoding: DecodingConfig) -> Iterator[tuple[str, str]]:

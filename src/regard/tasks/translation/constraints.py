@@ -1,6 +1,7 @@
 """Texts that translations must begin with or contain."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import torch
@@ -8,6 +9,7 @@ import torch
 from regard.decoding import Guidance
 from regard.errors import RequestError
 from regard.tasks.requests import check_texts
+from regard.text.copying import Copier
 from regard.text.symbols import UNKNOWN
 from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
 
@@ -53,6 +55,17 @@ class TargetConstraints:
     def holds(self, number: int) -> bool:
         """Return whether the translation with this number has a prefix or constraints."""
         return bool(self._prefixes[number].ids or self._phrases[number])
+
+    def copy_from(self, copier: Copier, sources: Sequence[str], sizes: Sequence[int]) -> None:
+        """Let unknown words of prefixes and phrases be those of the sources, of whose words the first `sizes` can be copied."""
+
+        def known(encoding: Encoding, words: Sequence[str]) -> Encoding:
+            return replace(encoding, ids=copier.extended(encoding.ids, encoding.words, words))
+
+        for number, size in enumerate(sizes if not self._is_empty else ()):
+            words = copier.source.split(sources[number])[:size]
+            self._prefixes[number] = known(self._prefixes[number], words)
+            self._phrases[number] = [known(phrase, words) for phrase in self._phrases[number]]
 
     def take(self, numbers: Iterable[int | None]) -> Guidance | None:
         """Return the prefixes and constraints of the translations with these numbers; None means a translation without any."""

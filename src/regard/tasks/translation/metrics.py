@@ -20,7 +20,13 @@ _SCRIPTS = {"CJK": "zh", "IDEOGRAPH": "zh", "HIRAGANA": "ja-mecab", "KATAKANA": 
 
 
 def score_outputs(
-    forced: Sequence[Any], found: Sequence[Any], references: Sequence[str], tokenizer: Tokenizer, decoding: DecodingConfig
+    forced: Sequence[Any],
+    found: Sequence[Any],
+    references: Sequence[str],
+    tokenizer: Tokenizer,
+    decoding: DecodingConfig,
+    *,
+    with_rouge: bool = False,
 ) -> Evaluation:
     """Score the texts that a model found, and the loss of the references, which the model was forced to write."""
     return evaluate_translations(
@@ -30,6 +36,7 @@ def score_outputs(
         num_tokens=sum(len(one.token_log_probabilities) for one in forced),
         metrics=suitable_metrics(tokenizer, references),
         decoding=decoding,
+        with_rouge=with_rouge,
     )
 
 

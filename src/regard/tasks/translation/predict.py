@@ -40,8 +40,9 @@ from regard.tasks.translation.data import Tokenizers
 from regard.tasks.translation.live import translate_live, with_lagging
 from regard.tasks.translation.metrics import score_outputs, suitable_metrics
 from regard.tasks.translation.precision import SearchModel
-from regard.tasks.translation.results import Translation, build_record, disagreement, replace_unknown
+from regard.tasks.translation.results import Translation, build_record, copied_words, disagreement, replace_unknown
 from regard.tasks.translation.sources import Source, empty_hypothesis, encode_sources, join
+from regard.text.copying import Copier
 from regard.text.symbols import END
 from regard.text.tokenizers.tokenizer import Tokenizer
 
@@ -67,6 +68,8 @@ class Translator(Predictor):
         super().__init__(bundle)
         self._search_model = SearchModel(self.model)
         self._engine: str | None = None
+        self.copier = Copier(self.tokenizers.source, self.tokenizers.target) if self.model.copies else None
+        """Ids of copied words; None if the model does not copy words."""
 
     @property
     def tokenizers(self) -> Tokenizers:
@@ -149,6 +152,7 @@ class Translator(Predictor):
         decoding, changes, sites = self.decoding(**settings), reweight_by_site(reweight, "cross"), self.check_sites(record)
         site = self._replacing_site() if decoding.replace_unknown else None
         recorded = sorted({*sites, site} if site else sites)
+        recorded += self.model.measures if recorded else ()
         engine = engine or self._engine  # type: ignore[assignment]
         if engine:
             self._check_engine(engine, prefix=prefix, constraints=constraints, sampling=sampling, reweight=reweight)
@@ -165,7 +169,9 @@ class Translator(Predictor):
             numbers = [number + (later << 40) for number, later in places]  # separate random numbers for each part
             return sample(model, ids, mask, sampling, decoding, numbers=numbers, **common)
 
-        sources = encode_sources(texts, self.tokenizers.source, self.config.data.max_tokens, guide.holds)
+        sources = encode_sources(texts, self.tokenizers.source, self.config.data.max_tokens, guide.holds, self.copier)
+        if self.copier is not None:
+            guide.copy_from(self.copier, texts, [len(source.pieces[0]) - 1 if source.pieces else 0 for source in sources])
         width = max(1, sampling.count if sampling else decoding.beam_size)
         found = self._search(sources, run, decoding, width, plain=bool(engine), progress=progress)
         results = []
@@ -183,8 +189,10 @@ class Translator(Predictor):
         self, source: Source, hypothesis: Hypothesis, replaced: dict[int, str], reference: str | None = None
     ) -> Translation:
         """Build a translation; see `build_record` for the arguments."""
+        copied = copied_words(hypothesis, source, self.tokenizers)
+        replaced = replaced | copied
         text = self.tokenizers.target.decode(hypothesis.tokens, replace=replaced) if reference is None else reference
-        build = partial(build_record, hypothesis, source, self.tokenizers, replaced, text, reference)
+        build = partial(build_record, hypothesis, source, self.tokenizers, replaced, text, reference, copied)
         return Translation(
             source=source.text,
             text=text,
@@ -259,6 +267,10 @@ class Translator(Predictor):
             )
         ids, offsets = self.tokenizers.source.encode_batch(sources)
         rows = [np.append(ids[start:stop], END) for start, stop in pairwise(offsets)]
+        copier, recorded = self.copier, list(self.check_sites(record))
+        words = [] if copier is None else list(map(copier.source.split, sources))
+        if copier is not None:
+            rows = list(map(copier.encoded, rows, words))
         found = force_texts(
             self.model,
             rows,
@@ -266,8 +278,10 @@ class Translator(Predictor):
             self.tokenizers.target,
             self.config.decoding,
             progress=progress,
-            record=self.check_sites(record),
+            record=[*recorded, *(self.model.measures if recorded else ())],
             reweight=reweight_by_site(reweight, "cross"),
+            copier=copier,
+            words=words,
         )
         return [
             self._translation(Source(text, (row,)), one, {}, target)
@@ -326,6 +340,7 @@ class Translator(Predictor):
         sources: Sequence[str],
         targets: Sequence[str],
         *,
+        rouge: bool = False,
         progress: bool = False,
         **settings: Any,
     ) -> Evaluation:
@@ -334,6 +349,7 @@ class Translator(Predictor):
         Args:
             sources: The sources.
             targets: One reference for each source.
+            rouge: Whether to compute ROUGE too, for summaries; see `regard.evaluation.rouge`.
             progress: Whether to show bars on standard error.
             settings: Settings of the search, as for `translate`. The loss is computed in the model's own number format.
 
@@ -341,14 +357,15 @@ class Translator(Predictor):
             The scores; with average lagging if the model translates sources while they arrive, and the search is greedy.
 
         Raises:
-            RequestError: If there are no pairs, or the numbers of sources and targets differ; also as for `translate`.
+            RequestError: If there are no pairs, the numbers of sources and targets differ, or the package for ROUGE is missing;
+                also as for `translate`.
         """
         check_same_length("evaluate", sources=sources, targets=targets)
         decoding = self.decoding(**settings)
         forced = self.force(sources, targets, record=(), progress=progress)
         policy = self.model.policy if decoding.beam_size == 1 else None
         found = self.translate(sources, record=[policy.site] if policy and policy.site else (), progress=progress, **settings)
-        scores = score_outputs(forced, found, targets, self.tokenizers.target, decoding)
+        scores = score_outputs(forced, found, targets, self.tokenizers.target, decoding, with_rouge=rouge)
         return scores if policy is None else with_lagging(scores, policy, found, self)
 
     def decoding(self, **settings: Any) -> DecodingConfig:
@@ -419,7 +436,8 @@ class Translator(Predictor):
         joined = []
         for source in sources:
             ranks = zip(*islice(remaining, len(source.pieces)), strict=False)  # the best of each part, then the second best
-            joined.append([join(rank, decoding.length_penalty, decoding.length_reward) for rank in ranks])
+            size, scoring = self.tokenizers.target.size, (decoding.length_penalty, decoding.length_reward)
+            joined.append([join(rank, source, size, *scoring) for rank in ranks])
         return joined
 
     def _least_risky(self, translation: Translation, utility: Literal["chrf", "bleu"]) -> Translation:

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.decoding import greedy
+from regard.errors import RequestError
 from regard.machine import exact_dtype
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, rescaled
@@ -26,6 +27,11 @@ class TranslationProbe(MeasuredProbe):
     """Number of special symbols at the end of a source, which are never removed."""
 
     def __init__(self, model: Seq2Seq[Any], source: Tensor, target: Sequence[int] | None = None) -> None:
+        if model.copies:
+            raise RequestError(
+                "the model copies source words (model.copy), for which there are neither attributions nor measures of "
+                "faithfulness; look at its attention and at p_gen (`regard look`)"
+            )
         self.model, self.source, self.words = model, source, source.shape[1] - self.ends
         self.num_tokens = source.shape[1]
         if target is None:

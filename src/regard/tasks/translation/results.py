@@ -1,13 +1,14 @@
 """One translation: text, scores and attention."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from regard.decoding import Hypothesis
 from regard.plurals import counted
 from regard.records import AttentionRecord, views
+from regard.records.data import P_GEN
 from regard.tasks.results import Prediction, record_side, shortened, table, target_side
 from regard.tasks.translation.data import Tokenizers
 from regard.tasks.translation.sources import Source
@@ -62,6 +63,7 @@ def build_record(
     replaced: Mapping[int, str],
     text: str,
     reference: str | None,
+    copied: Mapping[int, str],
 ) -> AttentionRecord:
     """Build the attention record of a translation.
 
@@ -72,14 +74,31 @@ def build_record(
         replaced: Words shown instead of symbols of the output, as from `TargetConstraints.unknown`.
         text: The translation.
         reference: The target if the caller gave it, whose words are shown even if the model does not know them; else None.
+        copied: Words that the model copied from the source, by the position of their symbols in the output.
     """
+    weights = dict(hypothesis.attention)
+    generated = weights.pop(P_GEN, np.zeros((0, 1)))  # of a source in parts, each part has a column
+    known = replace(hypothesis, tokens=[UNKNOWN if place in copied else token for place, token in enumerate(hypothesis.tokens)])
+    target = target_side(known, tokenizers.target, replaced, text, reference)
+    tokens = [copied.get(place, token) for place, token in enumerate(target.pop("target_tokens"))]
     return AttentionRecord(
         **record_side("source", tokenizers.source, *source.describe(tokenizers.source), source.text),
-        **target_side(hypothesis, tokenizers.target, replaced, text, reference),
-        weights=hypothesis.attention,
+        **target,
+        target_tokens=tuple(tokens),
+        weights=weights,
+        p_gen=tuple(generated.sum(-1).tolist()),
         score=hypothesis.score,
         log_probability=hypothesis.log_probability,
     )
+
+
+def copied_words(hypothesis: Hypothesis, source: Source, tokenizers: Tokenizers) -> dict[int, str]:
+    """Return the words that a model copied from the source, by the position of their symbols in the output."""
+    size = tokenizers.target.size
+    if max(hypothesis.tokens, default=0) < size:
+        return {}
+    _, words, word_of = source.describe(tokenizers.source)
+    return {place: words[word_of[token - size]] for place, token in enumerate(hypothesis.tokens) if token >= size}
 
 
 def disagreement(found: Translation, others: Sequence[Translation]) -> float:

@@ -8,13 +8,14 @@ attention of each part is a block of the joined record.
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
 from regard.decoding import Hypothesis, score_of
 from regard.records.views import sides
 from regard.tasks.requests import block_diagonal
+from regard.text.copying import Copier
 from regard.text.symbols import END, END_TOKEN
 from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
 
@@ -27,7 +28,7 @@ class Source:
 
     text: str
     pieces: tuple[np.ndarray, ...]
-    """Ids of each part, with an end symbol."""
+    """Ids of each part, with an end symbol; two for each token if the model copies words (`Copier.encoded`)."""
 
     def describe(self, tokenizer: Tokenizer) -> tuple[list[str], list[str], list[int]]:
         """Return the tokens, the words, and the index of each token's word; each part ends with an end symbol, which has −1."""
@@ -42,12 +43,16 @@ class Source:
 
 
 def encode_sources(
-    texts: Sequence[str], tokenizer: Tokenizer, longest: int, is_constrained: Callable[[int], bool] = lambda number: False
+    texts: Sequence[str],
+    tokenizer: Tokenizer,
+    longest: int,
+    is_constrained: Callable[[int], bool] = lambda number: False,
+    copier: Copier | None = None,
 ) -> list[Source]:
     """Encode texts, and split texts of more than `longest` tokens, without the end symbol, into parts.
 
     `is_constrained` returns whether the text with this number gets a translation even if it is empty, because the
-    translation has a prefix or constraints.
+    translation has a prefix or constraints. With a `copier`, the ids of a part are those that a model needs to copy words.
     """
     ids, offsets = tokenizer.encode_batch(texts)
     sources = []
@@ -57,24 +62,33 @@ def encode_sources(
         pieces = [np.append(own[start:stop], END) for start, stop in pairwise(cuts) if stop > start]
         if not pieces and is_constrained(number):
             pieces = [np.array([END])]
+        if copier is not None:
+            words = iter(copier.source.split(text))
+            pieces = [copier.encoded(piece, list(islice(words, len(piece) - 1))) for piece in pieces]
         sources.append(Source(text, tuple(pieces)))
     return sources
 
 
-def join(pieces: Sequence[Hypothesis], length_penalty: float, length_reward: float) -> Hypothesis:
+def join(
+    pieces: Sequence[Hypothesis], source: Source, num_words: int, length_penalty: float, length_reward: float
+) -> Hypothesis:
     """Join the hypotheses of a source's parts into one, with an end symbol after each finished part.
 
-    The attention of each part is a block. The result is finished if all parts are.
+    The attention of each part is a block. The result is finished if all parts are. Ids of copied words, which are positions
+    beyond the `num_words` words of the vocabulary, then count from the beginning of the source.
     """
     if len(pieces) == 1:
         return pieces[0]
     tokens: list[int] = []
-    for piece in pieces[:-1]:
-        tokens += [*piece.tokens, END] if piece.finished else piece.tokens
+    start = 0
+    for piece, part in zip(pieces, source.pieces, strict=True):
+        tokens += [token + start if token >= num_words else token for token in piece.tokens]
+        tokens += [END] if piece.finished and piece is not pieces[-1] else []
+        start += len(part)
     total = sum(piece.log_probability for piece in pieces)
     each = np.concatenate([piece.token_log_probabilities for piece in pieces])
     return Hypothesis(
-        tokens=tokens + pieces[-1].tokens,
+        tokens=tokens,
         log_probability=total,
         score=score_of(total, float(len(each)), length_penalty, length_reward),
         finished=all(piece.finished for piece in pieces),

@@ -13,7 +13,7 @@ from regard.attention.base import Attention
 from regard.config import TokenizersConfig
 from regard.config.model import RecurrentSettings
 from regard.decoding import Hypothesis, greedy
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.evaluation.words import quality, warn_of_zero
 from regard.machine import Machine, in_parts, prediction_tokens, to_device
 from regard.models.seq2seq import Seq2Seq
@@ -25,6 +25,7 @@ from regard.tasks.translation.data import Tokenizers
 from regard.tasks.translation.metrics import suitable_metrics, suitable_monitor
 from regard.tasks.words import TrainableWords, WordScores, WordTraining
 from regard.text.batching import Batch, BucketBatchSampler, length_batches
+from regard.text.copying import Copier
 from regard.text.corpora import EncodedCorpus
 from regard.text.pairs.gold import add_gold_alignments
 from regard.text.pairs.prepare import PairSchema
@@ -35,6 +36,8 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.training.schedule import gold_probability
 
 _SAMPLES = 3
+# Number of pairs that are read at once to find a word to copy.
+_CHECKED_PAIRS = 256
 # Name of the search that translates the dev pairs, shown with BLEU and chrF.
 _DECODING = "greedy"
 # Names of the sum over words of the loss that the attention adds, and of the number of these words, in `log_sums`.
@@ -103,6 +106,7 @@ class TranslationValidator(Validator):
         self._translated = [self._chosen[places] for places in groups]
         self._sources, self._references = corpus.texts(self._chosen)
         self._metrics = suitable_metrics(task.target_tokenizer, self._references)
+        self._source_of = dict(zip(self._chosen, self._sources, strict=True))
 
     @property
     def num_batches(self) -> int:
@@ -139,7 +143,9 @@ class TranslationValidator(Validator):
 
         for indices in self._translated:
             for index, hypothesis in zip(indices, chain.from_iterable(in_parts(translate, indices)), strict=True):
-                texts[int(index)] = self.task.target_tokenizer.decode(hypothesis.tokens)
+                copier = getattr(self.corpus, "copier", None)
+                copied = copier.copied(hypothesis.tokens, copier.source.split(self._source_of[index])) if copier else {}
+                texts[int(index)] = self.task.target_tokenizer.decode(hypothesis.tokens, replace=copied)
             after_batch()
         return [texts[int(index)] for index in self._chosen]
 
@@ -190,9 +196,9 @@ class TrainableTranslator(TrainableWords):
         }
 
     def is_repeatable(self) -> bool:
-        """Return True if the decoder is always fed gold words, and neither gold alignments nor the attention add a loss."""
+        """Return True if the decoder is always fed gold words, copies none, and no gold alignments or attention add a loss."""
         forcing = self.config.training.teacher_forcing
-        plain = forcing.start >= 1 and forcing.end >= 1 and not self.config.data.alignments
+        plain = forcing.start >= 1 and forcing.end >= 1 and not self.config.data.alignments and not self.model.copies
         return plain and not any(module.has_loss for module in self.model.modules() if isinstance(module, Attention))
 
     def _add_attention_loss(self, total: Tensor, count: Tensor) -> None:
@@ -264,6 +270,8 @@ class TranslationTraining(WriterTraining):
         data = prepare_data(PairSchema(config.data, config.tokenizers, both), seed=config.seed, progress=progress)
         if config.data.alignments:
             data = add_gold_alignments(data, config.data)
+        if config.model.copy:
+            let_copy(data)
         training = config.training
         if training.monitor == "auto" and len(data.dev):
             some = range(0, len(data.dev) if training.validation_pairs else 0, 1 + len(data.dev) // 1000)
@@ -287,6 +295,30 @@ class TranslationTraining(WriterTraining):
     def build(self, config: TranslationConfig, parts: Tokenizers, model: Any, attention: Any) -> Seq2Seq:
         """Build the model; see `Training.build`."""
         built = super().build(config, parts, model, attention)
+        if built.copies != config.model.copy:
+            raise ConfigError(
+                f"the model given to fit {'copies' if built.copies else 'does not copy'} source words, but model.copy is "
+                f"{str(config.model.copy).lower()}; set it to {str(built.copies).lower()}"
+            )
         if config.data.alignments and "cross" not in built.sites:
             raise ConfigError("data.alignments trains attention, but this model has none over the source (no site `cross`)")
         return built
+
+
+def let_copy(data: Prepared[EncodedCorpus]) -> None:
+    """Add the ids of copied words to the batches of both corpora.
+
+    Raises:
+        ConfigError: If the tokens of a side are not whole words.
+        DataError: If no pair has a word to copy.
+    """
+    copier = Copier(*data.tokenizers)
+    data.train.copier = data.dev.copier = copier
+    starts = range(0, len(data.train), _CHECKED_PAIRS)
+    batches = (data.train.batch(range(start, min(start + _CHECKED_PAIRS, len(data.train)))) for start in starts)
+    if not any(bool((batch.target_out >= copier.target.size).any()) for batch in batches):  # stops at the first pair with one
+        raise DataError(
+            "model.copy is true, but no training pair has a word to copy: a target word that is not in the vocabulary and "
+            "also in the source. Raise tokenizers.source.min_count and tokenizers.target.min_count (to 2), so that rare words "
+            "such as names are outside the vocabularies, or set model.copy to false"
+        )

@@ -114,6 +114,21 @@ class Tokenizer:
         tokens = [self.symbols.tokens[number] for number in ids]
         return Encoding(ids, tokens, *self._part(words, word_of, tokens))
 
+    @property
+    def has_whole_words(self) -> bool:
+        """Whether each token is a word or a punctuation mark."""
+        return self._whole_units and not self.scheme.space
+
+    def split(self, text: str) -> list[str]:
+        """Return the words of a text with the original case: one for each token, if tokens are whole words."""
+        chunks = self._clean(text).split(" ")
+        return [word for chunk in chunks for word, _ in split_units(self.scheme, chunk, False, spaced=False)]
+
+    def look_up(self, word: str) -> tuple[str, int]:
+        """Return a word as the vocabulary spells it, and its id."""
+        key = word.lower() if self.lowercase else word
+        return key, self._id_of.get(key, UNKNOWN)
+
     def encode_batch(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " offsets"]]:
         """Convert many texts to ids, fast. The ids equal those of `encode`, without special symbols.
 
