@@ -18,6 +18,7 @@ joeynmt    training and decoding against JoeyNMT 2.3.0, which it installs: an ho
 transformer  training a Transformer against JoeyNMT and MarianMT: a quarter of an hour
 decoding   decoding with a trained Transformer against CTranslate2 and JoeyNMT, with the same weights
 distillation  students of several sizes, with teachers and without: hours
+copying    translators with and without `model.copy`, on built-in pairs with invented names: ten minutes
 variants   a preset against itself with other settings, each trained on the same pairs: hours
 precision  decoding with a trained translator in float32 and in bfloat16
 gpu        an NVIDIA GPU in one session: a default run, updates, attention, models of real sizes, search: ten minutes
@@ -56,6 +57,7 @@ NAMES = (
     "export",
     "service",
     "page",
+    "copying",
     "streaming",
 )
 SHORT = (["additive"], ["multihead"], ["scale", "--pairs", "200000"], ["classifier"])

@@ -73,5 +73,7 @@ def draw(
             numbers=[number if float(number) else "" for number in numbers],
         )
         picture.draw_borders(axes, view, turned=turned, width=1.2)
+        if view.p_gen:
+            axes.axvline(1 if turned else len(columns) - 1, color=colour.palette().ink, linewidth=1.2)
         figure.finish(title, foot, least_width=_MIN_WIDTH, centred=True)
     return figure

@@ -111,6 +111,8 @@ class TranslationConfig(RunConfig):
                 )
         if not isinstance(self.training.consistency, NoConsistencyConfig):
             yield "training.consistency.kind", "model.copy is true, which needs training.consistency.kind none"
+        if self.model.wait_k:
+            yield "model.wait_k", "model.copy is true, which translates whole sources; set model.wait_k to 0"
         if self.distillation.teachers:
             yield (
                 "distillation.teachers",
