@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,9 +145,12 @@ def test_a_name_that_does_not_exist(tmp_path, monkeypatch):
         read_encoder(PretrainedEncoderConfig())
 
 
-def test_weights_that_changed_or_are_missing(tmp_path):
+def test_files_that_changed_or_are_incomplete(tmp_path):
     folder = save_encoder(tmp_path / "encoder")
     config = read_encoder(PretrainedEncoderConfig(name=str(folder), tuning="frozen"))
+    huge = config.architecture.replace('"hidden_size": 12', '"hidden_size": 120000')
+    with pytest.raises(ConfigError, match=r"config\.json .* is not the one that the model was trained with"):
+        PretrainedEncoder(replace(config, architecture=huge), range(22))
     shutil.copy(Path(tiny_encoder("roberta")) / "model.safetensors", folder)
     with pytest.raises(ConfigError, match="are not those that the model was trained with"):
         PretrainedEncoder(config, range(22))

@@ -42,14 +42,18 @@ def read_encoder(config: PretrainedEncoderConfig) -> PretrainedEncoderConfig:
     Raises:
         ConfigError: If the encoder does not exist, a file is missing, or it is of an unknown family.
     """
-    folder = find_encoder(config.name)
-    try:
-        text = (folder / ARCHITECTURE).read_text(encoding="utf-8")[: _MOST_CHARACTERS + 1]
-        found = replace(config, checksum=_checksum(folder / WEIGHTS), architecture=json.dumps(json.loads(text)))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"the encoder '{config.name}' cannot be read ({error!s:.200}); copy it again") from error
+    found = replace(config, architecture=_read_architecture(config.name))
     _transformers_config(found)
-    return found
+    return replace(found, checksum=_checksum(find_encoder(config.name) / WEIGHTS))
+
+
+def _read_architecture(name: str) -> str:
+    """Return the content of an encoder's `config.json` on one line."""
+    try:
+        text = (find_encoder(name) / ARCHITECTURE).read_text(encoding="utf-8")
+        return json.dumps(json.loads(text[:_MOST_CHARACTERS]))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"the encoder '{name}' cannot be read ({error!s:.200}); copy it again") from error
 
 
 def max_tokens(config: PretrainedEncoderConfig) -> int:
@@ -162,6 +166,13 @@ class PretrainedEncoder(nn.Module):
         super().__init__()
         self.config = config
         known, library = _transformers_config(config), _import_transformers()
+        self.stored = config.tuning == "whole" or config.include
+        """Whether `state_dict` holds all weights of the encoder."""
+        outside = not self.stored and torch.get_default_device().type != "meta"
+        if outside and _read_architecture(config.name) != config.architecture:  # a stranger's settings could need any memory
+            raise ConfigError(
+                f"the {ARCHITECTURE} of the encoder '{config.name}' is not the one that the model was trained with"
+            )
         library.AttentionInterface.register("regard", attend_at_site)
         self.body = library.AutoModel.from_config(known, attn_implementation="regard").float()
         if getattr(self.body, "pooler", None) is not None:
@@ -177,11 +188,9 @@ class PretrainedEncoder(nn.Module):
         for part in self.body.modules():
             if isinstance(part, nn.Dropout):
                 part.p = config.dropout
-        self.stored = config.tuning == "whole" or config.include
-        """Whether `state_dict` holds all weights of the encoder."""
         if config.tuning == "lora":
             self._add_adapters()
-        if not self.stored and self.encoder_ids.device.type != "meta":
+        if outside:
             self.load()
         self._prepare_training()
 

@@ -86,6 +86,13 @@ def test_symbols_that_are_missing(symbol, lacks, tmp_path):
         PretrainedScheme.of(str(tmp_path))
 
 
+def test_an_id_that_would_need_any_memory(tmp_path):
+    path = save_encoder(tmp_path) / "tokenizer.json"
+    path.write_text(path.read_text().replace('"film": 7', '"film": 4000000000'))
+    with pytest.raises(ConfigError, match="a symbol with the id 4,000,000,000, expected less than"):
+        PretrainedScheme.of(str(tmp_path))
+
+
 def test_ends_that_are_missing(tmp_path):
     path = save_encoder(tmp_path) / "tokenizer.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": None}))

@@ -26,6 +26,7 @@ HUB = "hf://"
 """Beginning of the name of an encoder that may be downloaded."""
 # Texts of the symbols for padding and for unknown words, of BERT and of RoBERTa and their successors.
 _PAD, _UNKNOWN = ("[PAD]", "<pad>"), ("[UNK]", "<unk>")
+_MOST_SYMBOLS = 10_000_000
 _PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".h5", ".msgpack")
 
 
@@ -119,7 +120,9 @@ class PretrainedScheme(Scheme):
         super().__init__(self.name, "", pre_tokenizers.WhitespaceSplit())
         try:
             self.library = Library.from_str(content)
-        except Exception as error:  # the library raises no other class
+        except BaseException as error:  # the library raises `Exception`, or a class of its own below `BaseException`
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
             raise ConfigError(f"{name} is not a tokenizer of the tokenizers library ({error!s:.200}); copy it again") from error
         self.library.no_truncation()
         self.library.no_padding()
@@ -132,6 +135,8 @@ class PretrainedScheme(Scheme):
             lacks = "padding" if first[0] < 0 else "unknown words" if first[1] < 0 else "the start and the end of a text"
             raise ConfigError(f"{name} has no symbols of its own for {lacks}; expected those of an encoder such as BERT")
         texts = {number: text for text, number in numbers.items()}
+        if max(texts) >= _MOST_SYMBOLS:
+            raise ConfigError(f"{name} has a symbol with the id {max(texts):,}, expected less than {_MOST_SYMBOLS:,}")
         self.encoder_ids = np.array([*first, *sorted(texts.keys() - set(first))], np.int64)
         """The encoder's id (V,) of each symbol."""
         self._texts = (*SPECIAL_TOKENS, *(printable(texts[number]) for number in self.encoder_ids[START + 2 :].tolist()))
