@@ -74,7 +74,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--work", default="runs/copying", help="folder of the models (runs/copying)")
     parser.add_argument("--preset", default="demo", help="preset of the models (demo)")
     parser.add_argument("--pairs", type=int, default=12_000, help="number of training pairs (12,000)")
-    parser.add_argument("--epochs", type=int, default=4, help="number of epochs (4)")
+    parser.add_argument("--epochs", type=int, default=3, help="number of epochs (3)")
     parser.add_argument("--names", type=int, default=500, help="number of test pairs, all with a name (500)")
     parser.add_argument("--picture", help="file of the picture of a translation with a name")
     options = parser.parse_args(arguments)

@@ -260,3 +260,13 @@ def test_the_kind_of_classifier_depends_on_the_amount_of_text(tmp_path):
     assert choose_config("classification", {"data.train": [str(many)]}).model.kind == "bag"
     assert choose_config("classification", {"data.train": [str(few)], "data.vectors": str(vectors)}).model.kind == "recurrent"
     assert choose_config("classification", {"data.train": [str(few)], "model.max_ngram": "3"}).model.kind == "bag"
+
+
+def test_a_model_that_copies_gets_words(pairs):
+    for number in (60, 3_000):
+        config = choose_config("translation", pairs(number) | {"model.copy": True})
+        assert config.model.copy
+        assert config.tokenizers.source == config.tokenizers.target == WordsConfig(min_count=2)
+        assert (config.tokenizers.joint, config.model.tie_embeddings) == (False, "target")
+    with pytest.raises(ConfigError, match="kind is 'bpe', which spells unknown words from known parts"):
+        choose_config("translation", pairs(60) | {"model.copy": True, "tokenizers.source.kind": "bpe"})

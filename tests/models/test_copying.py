@@ -155,7 +155,7 @@ def test_an_ensemble_averages_the_extended_vocabulary(batch):
     one, two = create(CASES["bahdanau"]), create(CASES["coverage"], seed=1)
     both = Ensemble([one, two])
     mean = (one(batch.source, batch.target_in).exp() + two(batch.source, batch.target_in).exp()) / 2
-    found = both(batch.source, batch.target_in, batch.source_mask).exp()
+    found = both(batch.source, batch.target_in).exp()
     torch.testing.assert_close(found[batch.target_mask], mean[batch.target_mask])
     [found, _] = greedy(both, batch.source, batch.source_mask, record=("p_gen",))
     fed = torch.tensor([[START, *found.tokens]])

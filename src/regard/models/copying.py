@@ -76,12 +76,6 @@ class CopyingModel(Seq2Seq[CopyingState]):
         self.sites, self.derived = model.sites, model.derived
         self.feeds_back, self.alignment_step = model.feeds_back, model.alignment_step
 
-    def forward(
-        self, source: Source, target_in: Int[Tensor, "B T"], source_mask: Bool[Tensor, "B S"] | None = None, **options: Any
-    ) -> Float[Tensor, "B T W"]:
-        """Return log probabilities as `Seq2Seq.forward` does; without a mask, all source ids except 0 are tokens."""
-        return super().forward(source, target_in, source[..., 0] != 0 if source_mask is None else source_mask, **options)
-
     def read(self, source: Source, source_mask: Bool[Tensor, "B S"], sites: Sites) -> CopyingState:
         return CopyingState(self.translator.read(source[..., 0], source_mask, sites), source[..., 1])
 

@@ -102,7 +102,8 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
         """
         mask = source_mask
         if mask is None:
-            mask = source != PAD if source.ndim == 2 else torch.ones_like(source[..., 0], dtype=torch.bool)
+            words = source[..., 0] if self.copies else source
+            mask = words != PAD if words.ndim == 2 else torch.ones_like(source[..., 0], dtype=torch.bool)
         features, _ = self.decode(target_in, self.encode(source, mask, reweight=reweight), reweight=reweight)
         return self.logits(features)
 
