@@ -14,6 +14,7 @@ alignment  alignment error of a small Transformer's attention on the built-in pa
 scale      preparing many sentence pairs and training on them: speed and memory
 scaling    training in one process and in two: speed, processor time, and time for communication
 classifier training the attention classifier against a plain loop, and classifying; with --rows, memory for many reviews
+pretrained classifiers with a pretrained encoder against others, by number of texts: half an hour, and an encoder
 joeynmt    training and decoding against JoeyNMT 2.3.0, which it installs: an hour, and a network
 transformer  training a Transformer against JoeyNMT and MarianMT: a quarter of an hour
 decoding   decoding with a trained Transformer against CTranslate2 and JoeyNMT, with the same weights
@@ -46,6 +47,7 @@ NAMES = (
     "scale",
     "scaling",
     "classifier",
+    "pretrained",
     "joeynmt",
     "transformer",
     "decoding",

@@ -114,3 +114,23 @@ def test_a_page_refuses_by_name(texts, tmp_path):
 
     with pytest.raises(RequestError, match="the rules of a pretrained tokenizer, which cannot run in a browser"):
         read_contents(classifier, "run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tuning", ["lora", "whole"])
+def test_exported_to_onnx_and_attributed(tuning, texts, tmp_path):
+    from regard.export.onnx import export_onnx
+
+    classifier = train(texts, tmp_path / "run", **{"training.max_epochs": 1, "model.encoder.tuning": tuning})
+    assert export_onnx(classifier, tmp_path / "onnx").largest_difference < 1e-5
+    [record] = classifier.attribute(["the film is good"], ["all"])
+    assert {"gradients", "integrated", "values", "leave_one_out", "pool.rollout"} <= set(record.weights)
+
+
+@pytest.mark.slow
+def test_as_an_estimator(texts):
+    rows = [line.split("\t") for line in Path(texts).read_text().splitlines()]
+    settings = {"model.encoder.name": tiny_encoder(), "model.encoder.tuning": "frozen"}
+    estimator = regard.RegardClassifier(settings=settings).fit([text for text, _ in rows], [label for _, label in rows])
+    assert set(estimator.predict(["the film is good"])) <= {"0", "1"}
+    assert estimator.model_.model.sites == ("pool", "encoder.0", "encoder.1")
