@@ -31,6 +31,7 @@ TRANSFORMERS = {"transformer-tiny", "transformer-small", "transformer-base"}
 
 def test_names():
     others = {"bahdanau", "luong", "demo", "transformer-demo", "language-tiny", "gpt2-small", "digits", "tagger"}
+    others |= {"pretrained", "tagger-pretrained"}
     assert set(preset_names()) == {*TUTORIALS, *CLASSIFIERS, *TRANSFORMERS, *others}
 
 

@@ -90,6 +90,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "PatchesConfig": {"dropout": 0.2},
     "PlateauConfig": {"factor": 0.7, "patience": 2},
     "RotaryConfig": {"scaling": "yarn", "scaling_factor": 4.0},
+    "PretrainedTaggerConfig": {"encoder.tuning": "frozen"},
     "RecurrentCaptionerConfig": {"image_size": 96},
     "RecurrentClassifierConfig": {"cell": "gru", "num_layers": 2},
     "RecurrentConfig": {"bridge": "mean"},

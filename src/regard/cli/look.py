@@ -70,7 +70,8 @@ def _parser() -> tuple[Parser, TaskOptions]:
         "look",
         "Translate a sentence and show the attention of each output word. With a classifier, label the text and show\n"
         "which words got the attention. With a language model, show each word's attention to the earlier words.\n"
-        "With a captioner, write a text about an image, and show where each word looked.",
+        "With a captioner, write a text about an image, and show where each word looked. With a tagger, tag each word, and\n"
+        "show which words each tag looked at.",
         '  regard look runs/mine "The old man sang."\n'
         '  regard look runs/mine "The old man sang." --to map.png\n'
         '  regard look runs/mine "The old man sang." --target "Der alte Mann sang."\n'
@@ -83,7 +84,9 @@ def _parser() -> tuple[Parser, TaskOptions]:
     parser.stray = "; put the sentence in quotation marks"
     add_model_argument(parser)
     parser.add_argument(
-        "sentence", metavar="SENTENCE", help="sentence to translate, to label, or to read; for a captioner the file of an image"
+        "sentence",
+        metavar="SENTENCE",
+        help="sentence to translate, to label, to tag, or to read; for a captioner the file of an image",
     )
     own = TaskOptions(parser, "look", "attention", without=("sites", "max_length"))
     parser.add_argument(

@@ -4,6 +4,9 @@ from dataclasses import field
 
 from regard.config.attention import AdditiveConfig, AttentionConfig
 from regard.config.classifier import RecurrentEncoderSettings, TransformerEncoderSettings, WordEncoderSettings
+from regard.config.fields import Dropout
+from regard.config.pretrained import PretrainedEncoderConfig
+from regard.config.settings import ModelSettings
 
 
 class TaggerSettings(WordEncoderSettings):
@@ -21,4 +24,15 @@ class TransformerTaggerConfig(TransformerEncoderSettings, TaggerSettings, kind="
     """Embedding, Transformer encoder, attention of each word over the sentence, linear layer."""
 
 
-TaggerConfig = RecurrentTaggerConfig | TransformerTaggerConfig
+class PretrainedTaggerConfig(ModelSettings, kind="pretrained"):
+    """An encoder that others have trained, attention of each word over the sentence, linear layer."""
+
+    encoder: PretrainedEncoderConfig = field(default_factory=PretrainedEncoderConfig)
+    """The encoder."""
+    attention: AttentionConfig = field(default_factory=AdditiveConfig)
+    """Attention of each word over the encoder's states of the sentence."""
+    output_dropout: Dropout = 0.1
+    """Dropout on the vector from which tags are predicted."""
+
+
+TaggerConfig = RecurrentTaggerConfig | TransformerTaggerConfig | PretrainedTaggerConfig

@@ -27,6 +27,20 @@ class Span(NamedTuple):
     """Type, such as `LOC`; empty for tags without a type."""
 
 
+@dataclass(frozen=True)
+class TaggedSpan:
+    """A span of words with a type, such as a name."""
+
+    text: str
+    """The words as they are in the text."""
+    label: str
+    """Type of the span, such as `LOC`."""
+    start: int
+    """Number of the first character in the text, from 0."""
+    end: int
+    """Number of the character after the last."""
+
+
 def are_spans(names: Iterable[str]) -> bool:
     """Return whether tags mark spans: all are `O`, or begin with B, I, E or S (BIO, BIOES), and at least one isn't `O`."""
     names = set(names)

@@ -16,6 +16,7 @@ from regard.config import (
     LanguageModelConfig,
     ModelConfig,
     PretrainedClassifierConfig,
+    PretrainedTaggerConfig,
     RecurrentCaptionerConfig,
     RecurrentClassifierConfig,
     RecurrentConfig,
@@ -40,7 +41,7 @@ from regard.models.images import build_recurrent_captioner, build_transformer_ca
 from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.recurrent.build import build_recurrent
 from regard.models.seq2seq import Seq2Seq
-from regard.models.taggers import TextTagger
+from regard.models.taggers import PretrainedText, TextTagger
 from regard.models.text_classifier import TextClassifier
 from regard.models.transformer.build import build_transformer, build_transformer_language_model
 from regard.presets import load_preset
@@ -168,15 +169,20 @@ def build_classifier(
         case CombinedClassifierConfig():
             model = CombinedClassifier(settings, **sizes)
         case PretrainedClassifierConfig():
-            if len(encoder_ids) != vocabulary_size:
-                raise ConfigError(
-                    f"build_classifier: encoder_ids has {len(encoder_ids):,} ids, expected one for each of the "
-                    f"{vocabulary_size:,} words; use the tokenizer of the encoder"
-                )
+            _check_encoder_ids("build_classifier", encoder_ids, vocabulary_size)
             model = PretrainedClassifier(settings, num_labels=num_labels, encoder_ids=encoder_ids)
     if pooling is not None:
         _replace_pooling(model, pooling)
     return model
+
+
+def _check_encoder_ids(caller: str, encoder_ids: Sequence[int], vocabulary_size: int) -> None:
+    """Check that each token has an id in the vocabulary of a pretrained encoder."""
+    if len(encoder_ids) != vocabulary_size:
+        raise ConfigError(
+            f"{caller}: encoder_ids has {len(encoder_ids):,} ids, expected one for each of the {vocabulary_size:,} words; use "
+            "the tokenizer of the encoder"
+        )
 
 
 def check_pooling(name: str, pooling: object) -> None:
@@ -216,7 +222,12 @@ def build_language_model(config: LanguageModelConfig | RunConfig | str, *, vocab
 
 
 def build_tagger(
-    config: TaggerConfig | RunConfig | str, *, vocabulary_size: int, num_tags: int, attention: Attention | None = None
+    config: TaggerConfig | RunConfig | str,
+    *,
+    vocabulary_size: int,
+    num_tags: int,
+    encoder_ids: Sequence[int] = (),
+    attention: Attention | None = None,
 ) -> TextTagger:
     """Build a tagger with random weights: `regard.build_tagger("tagger", vocabulary_size=8000, num_tags=9)`.
 
@@ -226,6 +237,7 @@ def build_tagger(
         config: Configuration of the model or of a run, or the name of a preset.
         vocabulary_size: Number of tokens in the vocabulary, including special symbols.
         num_tags: Number of tags.
+        encoder_ids: The id of each token in the vocabulary of a pretrained encoder.
         attention: Your own mechanism, which replaces the configured attention of each word over the sentence.
 
     Raises:
@@ -241,6 +253,9 @@ def build_tagger(
             encoder = RecurrentEncoder(settings, vocabulary_size=vocabulary_size)
         case TransformerTaggerConfig():
             encoder = WordTransformer(settings, vocabulary_size=vocabulary_size)
+        case PretrainedTaggerConfig():
+            _check_encoder_ids("build_tagger", encoder_ids, vocabulary_size)
+            encoder = PretrainedText(settings.encoder, encoder_ids)
     mechanism = settings.attention.build(query_size=encoder.size, key_size=encoder.size) if attention is None else attention
     return TextTagger(encoder, mechanism, num_tags=num_tags, output_dropout=settings.output_dropout)
 

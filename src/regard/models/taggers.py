@@ -1,16 +1,18 @@
 """A tagger: the encoder of a text, and attention of each word over the states of all tokens."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention.base import Attention
+from regard.config import PretrainedEncoderConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.models.classifiers.pooled import TextEncoder
+from regard.models.pretrained import PretrainedEncoder
 from regard.reweight import Reweight, ReweightBySite, Sites, check_reweight
 from regard.shapes import check_shape
 
@@ -22,6 +24,23 @@ class Tagged(NamedTuple):
     """Scores (B,W,C) of the tags of each word, before the softmax."""
     attention: dict[str, Tensor]
     """Weights of the requested sites: `"tag"` (B,W,S), or (B,H,W,S) with heads, the attention of each word's tag."""
+
+
+class PretrainedText(TextEncoder):
+    """h = encoder(tokens), with an encoder that others have trained; the tokens include its start and end symbols."""
+
+    def __init__(self, config: PretrainedEncoderConfig, encoder_ids: Sequence[int]) -> None:
+        super().__init__()
+        self.encoder = PretrainedEncoder(config, encoder_ids)
+        self.size, self.sites = self.encoder.size, self.encoder.sites
+
+    def embed_text(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
+        """Return the encoder's embeddings of the tokens."""
+        return self.encoder.embed(tokens)
+
+    def states(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
+        """Return the states of the encoder; the weights of the sites `encoder.0`, `encoder.1`, … are (B,H,S,S)."""
+        return self.encoder(embedded, mask, sites)
 
 
 class TextTagger(nn.Module):

@@ -290,7 +290,7 @@ class ClassificationTraining(Training):
         """Read the texts, and the word vectors if there are any."""
         known = (learned.tokenizer, learned.labels) if learned else None
         if isinstance(config.model, PretrainedClassifierConfig):
-            config = _read_encoder(config)
+            config = with_encoder(config)
         schema = LabelledSchema(config.data, config.tokenizer, known)
         data = prepare_data(schema, seed=config.seed, progress=progress)
         config = replace(config, tokenizer=data.configs[0])
@@ -335,10 +335,9 @@ class ClassificationTraining(Training):
         look(_examples(task.data.train), label_weight=task.label_weight)
 
 
-def _read_encoder(config: ClassificationConfig) -> ClassificationConfig:
-    """Return the settings with the pretrained encoder's architecture and tokenizer."""
+def with_encoder(config: Any) -> Any:
+    """Return the settings of a run with the architecture and the tokenizer of its pretrained encoder."""
     model = config.model
-    assert isinstance(model, PretrainedClassifierConfig)
     encoder = model.encoder if model.encoder.checksum else read_encoder(model.encoder)
     if encoder.tuning == "auto":
         encoder = replace(encoder, tuning="whole")

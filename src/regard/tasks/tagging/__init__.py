@@ -27,6 +27,7 @@ class TaggingTask(Task):
     config_class = TaggingConfig
     words = _WORDS
     files = (frozenset({TOKENIZER, LABELS}),)
+    settings_table = part("regard.tasks.tagging.choice:TaggingTable")
     training = part("regard.tasks.tagging.train:TaggingTraining")
     bundle_format = part("regard.tasks.tagging.data:TaggingFormat")
     operations = part("regard.tasks.tagging.commands:OPERATIONS")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from regard.evaluation.spans import TaggedSpan
 from regard.task.operation import AttentionOperation, FileOperation, Files, Sites, Text, TextOperation
 from regard.tasks.reading import read_all, read_files
 
@@ -13,20 +14,6 @@ if TYPE_CHECKING:
     from regard.evaluation.spans import TagScores
     from regard.tasks.tagging.predict import Tagger
     from regard.tasks.tagging.results import TaggedText
-
-
-@dataclass(frozen=True)
-class SpanAnswer:
-    """A span of words with a type, such as a name, as data for JSON."""
-
-    text: str
-    """The words."""
-    label: str
-    """Type of the span, such as `LOC`."""
-    start: int
-    """Number of the first character in the text, from 0."""
-    end: int
-    """Number of the character after the last."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +28,7 @@ class TaggingAnswer:
     """The tag of each word."""
     probabilities: list[float]
     """Probability of each word's tag."""
-    spans: list[SpanAnswer]
+    spans: list[TaggedSpan]
     """The spans that tags such as `B-LOC` and `I-LOC` mark; empty for other tags."""
 
 

@@ -47,8 +47,13 @@ class TaggingFormat(BundleFormat):
 
     def build_model(self, config: TaggingConfig, parts: TaggerParts, attention: Any = None) -> TextTagger:
         """Build the configured tagger. If `attention` is given, it replaces the configured attention of the words."""
-        sizes = {"vocabulary_size": parts.tokenizer.size, "num_tags": len(parts.tags)}
-        return build_tagger(config.model, **sizes, attention=attention)
+        return build_tagger(
+            config.model,
+            vocabulary_size=parts.tokenizer.size,
+            num_tags=len(parts.tags),
+            encoder_ids=parts.tokenizer.encoder_ids,
+            attention=attention,
+        )
 
     def inventory(self, parts: TaggerParts) -> Inventory:
         """Return the tokenizer, and the tags as labels."""

@@ -101,16 +101,18 @@ class Tagger(Predictor):
         encoded = encode_words(self.tokenizer, words, self.config.data.max_tokens)
         logits, attention = self._run(encoded, len(words), sites, reweight=reweight, progress=progress)
         names, spans, found, first = self.tags.names, are_spans(self.tags.names), [], 0
-        for text, own, scores, maps in zip(texts, words, logits, attention, strict=True):
+        (flat, offsets), owners = encoded.tokens, encoded.word_of
+        borders = offsets[np.searchsorted(encoded.sentence, np.arange(len(words) + 1))]
+        for number, (text, own, scores, maps) in enumerate(zip(texts, words, logits, attention, strict=True)):
             probabilities = softmax(scores.astype(np.float64))
             best = probabilities.argmax(axis=-1)
             tags = tuple(names[place] for place in best.tolist())
             chosen = probabilities[np.arange(len(own)), best]
             one = TaggedText(text, tuple(own), tags, chosen, _places(text, own), spans)
             if sites and own:
-                starts = encoded.starts[first : first + len(own) + 1]
-                ids, word_of = encoded.ids[starts[0] : starts[-1]], np.repeat(np.arange(len(own)), np.diff(starts))
-                one = replace(one, _build=partial(build_record, one, self.tokenizer, ids, word_of, maps))
+                read = slice(borders[number], borders[number + 1])
+                word_of = np.where(owners[read] < 0, -1, owners[read] - first)
+                one = replace(one, _build=partial(build_record, one, self.tokenizer, flat[read], word_of, maps))
             found.append(one)
             first += len(own)
         return found

@@ -5,24 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from regard.evaluation.spans import find_spans
+from regard.evaluation.spans import TaggedSpan, find_spans
 from regard.records import AttentionRecord
 from regard.tasks.results import Prediction, record_side, shortened, table
 from regard.text.tokenizers.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True)
-class TaggedSpan:
-    """A span of words with a type, such as a name."""
-
-    text: str
-    """The words as they are in the sentence."""
-    label: str
-    """Type, such as `LOC`."""
-    start: int
-    """Number of the first character in the sentence, from 0."""
-    end: int
-    """Number of the character after the last."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,6 +18,7 @@ class TaggedText(Prediction):
     text: str
     """The sentence."""
     words: tuple[str, ...]
+    """Its words and punctuation marks."""
     tags: tuple[str, ...]
     """The most probable tag of each word."""
     probabilities: np.ndarray = field(compare=False)

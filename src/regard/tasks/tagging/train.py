@@ -11,9 +11,12 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from regard.config import PretrainedTaggerConfig
 from regard.evaluation.spans import score_tags
+from regard.models.pretrained import PretrainedEncoder
 from regard.models.taggers import TextTagger
 from regard.task import Scores, Trainable, Training, Validator
+from regard.tasks.classification.train import with_encoder
 from regard.tasks.tagging.config import TaggingConfig
 from regard.tasks.tagging.data import TaggerParts
 from regard.text.labelled.labels import Labels
@@ -108,9 +111,18 @@ class TaggingTraining(Training):
         self, config: TaggingConfig, learned: TaggerParts | None, *, progress: bool
     ) -> tuple[TaggingConfig, Prepared[TaggedCorpus], TaggerParts]:
         """Read the sentences; see `Training.read`."""
+        if isinstance(config.model, PretrainedTaggerConfig):
+            config = with_encoder(config)
         data = prepare_data(_schema(config, learned), seed=config.seed, progress=progress)
         tags = Labels(data.labels.names, False, data.labels.counts)
         return replace(config, tokenizer=data.configs[0]), data, TaggerParts(data.tokenizers[0], tags)
+
+    def begin(self, task: Trainable, start: Any, *, progress: bool) -> None:
+        """Copy the weights of a trained model, or those of a pretrained encoder that training changes."""
+        super().begin(task, start, progress=progress)
+        encoder = getattr(task.model.encoder, "encoder", None)
+        if not start and isinstance(encoder, PretrainedEncoder) and encoder.stored:
+            encoder.load()
 
     def held_out(self, config: TaggingConfig, parts: TaggerParts) -> tuple[list[str], bool]:
         """Return dev sentences; see `Training.held_out`."""

@@ -23,6 +23,7 @@ from regard.text.preparation import DataSchema, EncodedRows, Part, Selection
 from regard.text.report import ReadingReport
 from regard.text.split import Indices
 from regard.text.spool import Spool, Texts
+from regard.text.symbols import END, START
 from regard.text.tagged.readers import WHAT, read_tagged
 from regard.text.tokenizers.tokenizer import Tokenizer
 
@@ -42,17 +43,32 @@ class EncodedWords:
     """Number of the word at which each part begins, and the number of words."""
     sentence: Indices
     """Index of the sentence of each part."""
+    ends: bool = False
+    """Whether each part is between the start and the end symbol."""
 
     @property
     def tokens(self) -> Rows:
         """The tokens of each part."""
-        return self.ids, self.starts[self.bounds]
+        return self._between(self.ids, (START, END)), self.starts[self.bounds] + 2 * self.ends * np.arange(len(self.bounds))
+
+    @property
+    def word_of(self) -> Ids:
+        """The number of each token's word, counted over all sentences; −1 for start and end symbols."""
+        owners = np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
+        return self._between(owners, (-1, -1))
 
     @property
     def places(self) -> Rows:
         """The position of each word's first token, in its part."""
-        sizes = np.diff(self.bounds)
-        return (self.starts[:-1] - np.repeat(self.starts[self.bounds[:-1]], sizes)).astype(np.int32), self.bounds
+        begins = np.repeat(self.starts[self.bounds[:-1]], np.diff(self.bounds))
+        return (self.starts[:-1] - begins + self.ends).astype(np.int32), self.bounds
+
+    def _between(self, values: Ids, around: tuple[int, int]) -> Ids:
+        """Insert two values around each part if there are start and end symbols."""
+        if not self.ends:
+            return values
+        borders = np.repeat(self.starts[self.bounds], 2)[1:-1]
+        return np.insert(values, borders, np.tile(around, len(self.bounds) - 1)).astype(np.int32, copy=False)
 
 
 def encode_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], longest: int) -> EncodedWords:
@@ -60,7 +76,13 @@ def encode_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], longe
 
     Of a word with more tokens than `longest`, the model reads only the first ones; it is tagged all the same.
     """
-    (ids, starts), _ = cut_rows(*tokenizer.encode_batch(list(chain.from_iterable(sentences))), longest)
+    ends = bool(tokenizer.encoder_ids)  # a pretrained encoder has start and end symbols
+    longest = max(1, longest - 2) if ends else longest
+    flat = chain.from_iterable(sentences)
+    ids, starts = tokenizer.encode_batch([f" {word}" for word in flat] if ends else list(flat))
+    if ends:  # remove those around each word
+        ids, starts = np.delete(ids, np.r_[starts[:-1], starts[1:] - 1]), starts - 2 * np.arange(len(starts))
+    (ids, starts), _ = cut_rows(ids, starts, longest)
     bounds, owners, first = [0], [], 0
     for number, words in enumerate(sentences):
         end = first + len(words)
@@ -69,7 +91,7 @@ def encode_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], longe
             first = min(fits, end)
             bounds.append(first)
             owners.append(number)
-    return EncodedWords(ids, starts, np.array(bounds, np.int64), np.array(owners, np.int64))
+    return EncodedWords(ids, starts, np.array(bounds, np.int64), np.array(owners, np.int64), ends)
 
 
 @dataclass(frozen=True)
@@ -170,7 +192,7 @@ class TaggedSchema(DataSchema):
         numbered = np.fromiter(map(number.__getitem__, chain.from_iterable(tags)), np.int32, len(flat))
         split = len(np.unique(words.sentence[1:][np.diff(words.sentence) == 0]))
         rows = [words.tokens, words.places, (numbered, words.bounds)]
-        return EncodedRows(rows, [parts], [words.ids], [len(words.ids)], split)
+        return EncodedRows(rows, [parts], [words.tokens[0]], [len(words.tokens[0])], split)
 
     def notes(self, too_long: int) -> list[str]:
         """Return a note on sentences that were split."""
