@@ -20,6 +20,7 @@ transformer  training a Transformer against JoeyNMT and MarianMT: a quarter of a
 decoding   decoding with a trained Transformer against CTranslate2 and JoeyNMT, with the same weights
 distillation  students of several sizes, with teachers and without: hours
 copying    translators with and without `model.copy`, on built-in pairs with invented names: ten minutes
+simultaneous  BLEU against average lagging of wait-k translators: a quarter of an hour
 variants   a preset against itself with other settings, each trained on the same pairs: hours
 precision  decoding with a trained translator in float32 and in bfloat16
 gpu        an NVIDIA GPU in one session: a default run, updates, attention, models of real sizes, search: ten minutes
@@ -52,6 +53,7 @@ NAMES = (
     "transformer",
     "decoding",
     "distillation",
+    "simultaneous",
     "variants",
     "precision",
     "gpu",

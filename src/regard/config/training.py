@@ -188,6 +188,12 @@ class TrainingConfig(Settings):
     """Number of updates between two checkpoints, in addition to those after each epoch; 0 for no additional checkpoints."""
     tensorboard: Annotated[bool, Role.ADJUSTABLE] = True
     """Whether to write TensorBoard logs in addition to CSV files."""
+    track: Annotated[tuple[Literal["wandb", "mlflow", "trackio"], ...], Role.ADJUSTABLE] = ()
+    """Libraries that also get the rows of the logs and the changed settings: `wandb` (Weights & Biases), `mlflow`, `trackio`.
+    Nothing is sent unless one is named, and each library decides by its own environment variables where to.
+    """
+    track_project: Annotated[str, Role.ADJUSTABLE] = "regard"
+    """Project of these libraries in which the run appears, under the name of its folder."""
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """Yield a conflict if the weight decay is too large for the optimizer."""

@@ -8,11 +8,12 @@ from typing import Any, TextIO
 
 from regard import disk
 from regard.bundle import save_bundle
-from regard.errors import Interrupted, RequestError
+from regard.errors import Interrupted, RequestError, one_line
 from regard.task import Validator
 from regard.training.folder import writing
 from regard.training.progress import Reporter
 from regard.training.run import Callback, Row, Run
+from regard.training.trackers import TensorBoard, Tracker, finite_values, open_trackers
 from regard.training.updater import not_finite
 
 LOGGED_EVERY = 50
@@ -104,7 +105,7 @@ class Validation(Callback):
 
 
 class Logging(Callback):
-    """Write a row of the logs at each validation and every `LOGGED_EVERY` updates: a CSV file, and TensorBoard's files.
+    """Write a row of the logs at each validation and every `LOGGED_EVERY` updates: a CSV file, and what `trackers` send.
 
     After a resume, the logs continue from the rows of the checkpoint, so that there are no duplicates. Only the first of
     several processes writes.
@@ -112,7 +113,7 @@ class Logging(Callback):
 
     def __init__(self) -> None:
         self._file: TextIO | None = None
-        self._board: Any = None
+        self._trackers: list[tuple[str, Tracker]] = []
 
     def open(self, run: Run) -> None:
         if not run.team.first:
@@ -128,17 +129,17 @@ class Logging(Callback):
             self._file = disk.open_ordinary(path, "a", newline="", encoding="utf-8")
             self._rows = csv.DictWriter(self._file, run.columns)
             if run.config.training.tensorboard:
-                from torch.utils.tensorboard import SummaryWriter
-
-                # Rows that an interrupted run wrote after its last checkpoint are removed.
                 first = int(run.history[-1]["step"]) + 1 if run.history else 0
-                self._board = SummaryWriter(str(run.folder.logs), purge_step=first)
+                self._trackers.append(("tensorboard", TensorBoard(run.folder.logs, first)))
+            self._trackers += open_trackers(run.config, run.folder.logs)
 
     def close(self) -> None:
-        for file in (self._file, self._board):
-            if file is not None:
-                with suppress(OSError):  # the disk is full, which was reported; `resume` writes the missing rows again
-                    file.close()
+        if self._file is not None:
+            with suppress(OSError):  # the disk is full, which was reported; `resume` writes the missing rows again
+                self._file.close()
+        for _, tracker in self._trackers:
+            with suppress(Exception):  # the service is not reachable, which was reported
+                tracker.close()
 
     def after_validation(self, run: Run, scores: dict[str, Any]) -> None:
         self._write(run, run.last_row if scores else {})
@@ -172,11 +173,14 @@ class Logging(Callback):
         with writing(run.folder.logs / "metrics.csv"):
             self._rows.writerow(row)
             self._file.flush()
-            if self._board is not None:
-                for name, value in row.items():
-                    if name != "step":
-                        self._board.add_scalar(name, value, row["step"])
-                self._board.flush()
+            for name, tracker in list(self._trackers):
+                try:
+                    tracker.log(finite_values(row), progress.step)
+                except Exception as error:
+                    if isinstance(tracker, TensorBoard):  # the disk is full
+                        raise
+                    self._trackers.remove((name, tracker))
+                    run.say(f"tracking by {name} has ended, and training goes on without it: {one_line(str(error))}")
 
 
 class Checkpointing(Callback):

@@ -30,6 +30,7 @@ from regard.training.optimizer import mean_weights
 from regard.training.progress import Reporter, SeveralRuns, build_reporter
 from regard.training.run import Callback, Run
 from regard.training.starting import change_config, check_change, check_start, describe_change, with_start
+from regard.training.trackers import check_trackers
 from regard.training.updater import Updater, load_updates
 from regard.version import __version__
 
@@ -298,6 +299,7 @@ def _prepare(
     config: RunConfig, team: Team, model: Any, attention: Any, start: StartFiles | None, *, progress: bool
 ) -> Trainable:
     """Prepare the data and build the model, the same in every process."""
+    check_trackers(config.training.track)
     progress = progress and team.first
     training = find_task(config.task).training
     # The first process of a host writes the prepared data to the cache, and the others only read it.
