@@ -92,6 +92,18 @@ def test_merged_adapters_give_equal_states():
         torch.testing.assert_close(encoder(encoder.embed(tokens), mask, Sites()), before, rtol=1e-5, atol=1e-5)
 
 
+def test_layers_that_are_computed_again_give_equal_gradients():
+    encoder, (tokens, mask) = build(tiny_encoder(), tuning="lora", dropout=0.0).train(), texts()
+    adapters = [weight for weight in encoder.parameters() if weight.requires_grad]
+    found = []
+    for _ in range(2):
+        states = encoder(encoder.embed(tokens), mask, Sites())
+        found.append(torch.autograd.grad(states.square().sum(), adapters))
+        encoder.body.activation_checkpointing_disable()
+    assert any(each.any() for each in found[0])
+    torch.testing.assert_close(found[0], found[1])
+
+
 def test_only_a_tuned_encoder_has_dropout():
     for tuning, drops in (("frozen", False), ("whole", True)):
         encoder, (tokens, mask) = build(tiny_encoder(), tuning=tuning, dropout=0.5).train(), texts()

@@ -8,7 +8,7 @@ defines is built from its settings, and its weights are read from a safetensors 
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
@@ -102,11 +102,12 @@ def _transformers_config(config: PretrainedEncoderConfig) -> Any:
     return made
 
 
-_CALLS: ContextVar[tuple[Sites, Iterator[str]]] = ContextVar("calls")
+# The sites of the current call; nothing is recorded outside one, as when a gradient computes a layer again.
+_SITES: ContextVar[Sites | None] = ContextVar("sites", default=None)
 
 
 def attend_at_site(
-    module: nn.Module,
+    module: Any,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -119,9 +120,8 @@ def attend_at_site(
 
     Query, key and value are (B,H,S,E); the context is (B,S,H,E), the weights are (B,H,S,S).
     """
-    sites, names = _CALLS.get()
-    site = next(names)
-    options = sites.options(site)
+    sites = _SITES.get() or Sites()
+    options = sites.options(module.site)
     allowed = None if attention_mask is None else attention_mask == 0
     change = options.get("reweight")
     context, weights = attend(
@@ -134,7 +134,7 @@ def attend_at_site(
         change_weights=change and (lambda weights: reweighted(weights, allowed, change)),
         need_weights=options["need_weights"],
     )
-    sites.add(site, weights)
+    sites.add(module.site, weights)
     return context.transpose(1, 2).contiguous(), weights
 
 
@@ -179,6 +179,9 @@ class PretrainedEncoder(nn.Module):
             self.body.pooler = None  # regard's pooling replaces it
         self.size, self.num_layers = int(known.hidden_size), int(known.num_hidden_layers)
         self.sites = tuple(f"encoder.{number}" for number in range(self.num_layers))
+        attentions = [part for part in self.body.modules() if type(part).__name__.endswith("SelfAttention")]
+        for site, part in zip(self.sites, attentions, strict=True):
+            part.site = site
         last, table = max(encoder_ids, default=0), self.body.get_input_embeddings().num_embeddings
         if last >= table:
             raise ConfigError(
@@ -195,7 +198,7 @@ class PretrainedEncoder(nn.Module):
         self._prepare_training()
 
     def _add_adapters(self) -> None:
-        """Add adapters to all linear maps of the layers."""
+        """Add adapters to all linear maps of the layers, whose gradients compute each layer again, which saves memory."""
         try:
             from peft import LoraConfig, inject_adapter_in_model
         except ModuleNotFoundError as error:
@@ -205,6 +208,8 @@ class PretrainedEncoder(nn.Module):
             ) from error
         maps = [name for name, part in self.body.named_modules() if isinstance(part, nn.Linear) and _LAYER.search(f".{name}.")]
         inject_adapter_in_model(LoraConfig(r=self.config.rank, lora_alpha=2 * self.config.rank, target_modules=maps), self.body)
+        name = "activation_checkpointing_enable"  # an older transformers names it otherwise
+        getattr(self.body, name, self.body.gradient_checkpointing_enable)({"use_reentrant": False})
 
     def _prepare_training(self) -> None:
         """Mark the weights to train, with the learning rates of their layers, and leave the others out of `state_dict`."""
@@ -278,12 +283,12 @@ class PretrainedEncoder(nn.Module):
         """Return the states of the top layer, and add the weights (B,H,S,S) of the layers to `sites`."""
         if not embedded.shape[1]:  # `transformers` cannot read texts without tokens
             return embedded.new_zeros(*embedded.shape[:2], self.size)
-        token = _CALLS.set((sites, iter(self.sites)))
+        token = _SITES.set(sites)
         try:
             allowed = resolve_key_mask(mask, embedded.dtype).hidden
             states: Tensor = self.body(inputs_embeds=embedded, attention_mask=allowed).last_hidden_state
         finally:
-            _CALLS.reset(token)
+            _SITES.reset(token)
         return states
 
     def merge_adapters(self) -> None:
