@@ -1,7 +1,7 @@
 """`regard`: run the command that the first argument names, and convert an error to a message and an exit code.
 
-Twelve commands are modules of this package with a function `main(arguments) -> int | None`; the others are operations of tasks,
-which `operate.py` runs. Only the module of the called command is imported, so that `regard --help` is fast.
+Thirteen commands are modules of this package with a function `main(arguments) -> int | None`; the others are operations of
+tasks, which `operate.py` runs. Only the module of the called command is imported, so that `regard --help` is fast.
 """
 
 import errno
@@ -41,6 +41,7 @@ and settings are chosen from the data:
   regard resume runs/mine                                  continue a run that was interrupted
   regard resume runs/mine --training.max_epochs 20         train a run longer
   regard train translation --from runs/mine --data.train new.tsv   fine-tune a model on other data
+  regard search translation --data.train pairs.tsv --search.training.learning_rate 0.0005:0.005:log   search for settings
 
 Inspect a run:
   regard info runs/mine                                    show size, data, scores, vocabulary and settings
@@ -75,7 +76,7 @@ More:
 
 # Commands with a module of their own. The others are operations of tasks, such as `translate` (`regard.cli.operate`).
 _MODULES = (
-    *("demo", "presets", "train", "resume", "info", "curves"),
+    *("demo", "presets", "train", "search", "resume", "info", "curves"),
     *("look", "corpus", "export", "page", "serve", "push"),
 )
 

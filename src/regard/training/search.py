@@ -1,0 +1,238 @@
+"""Search for settings with Optuna: each trial is an ordinary run, and its score is the monitored score of its best validation.
+
+The study is a file in a folder, to which every trial is added, so that a search can be interrupted and continued. A trial whose
+score so far is below the median of earlier trials at the same validation is pruned.
+"""
+
+import csv
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from regard import disk
+from regard.config.fields import walk
+from regard.config.run import RunConfig
+from regard.errors import ConfigError, DataError, Interrupted, RegardError, RequestError, install_command, one_line
+from regard.training.run import Callback, Run
+from regard.training.trainer import fit
+
+# Number of trials before the first one can be pruned, and before the search uses the scores of earlier trials.
+_RANDOM = 5
+
+
+@dataclass(frozen=True)
+class Range:
+    """Values that a search may give to a setting: `choices`, or numbers from `low` to `high`."""
+
+    choices: tuple[str, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+    """Whether numbers are drawn uniformly by their logarithm."""
+    whole: bool = False
+    """Whether the setting is a whole number."""
+
+    @classmethod
+    def parse(cls, name: str, text: str) -> "Range":
+        """Return the range that a text such as `1,2,3`, `0.1:0.5` or `1e-4:1e-2:log` describes.
+
+        Raises:
+            RequestError: If the text has another form.
+        """
+        low, *others = text.split(":")
+        if not others:
+            choices = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+            if len(choices) > 1 and all(choices):
+                return cls(choices)
+        elif len(others) == 1 or others[1:] == ["log"]:
+            try:
+                found = cls((), float(low), float(others[0]), len(others) == 2)
+            except ValueError:
+                found = cls()
+            finite = math.isfinite(found.low) and math.isfinite(found.high)
+            if finite and found.low < found.high and (found.low > 0 or not found.log):
+                return found
+        raise RequestError(
+            f"search: --{name} is '{text}', expected at least two values (1,2,3), or two numbers, the lower one first "
+            "(0.1:0.5, or 0.0001:0.01:log with numbers above 0)"
+        )
+
+    def ends(self) -> tuple[str, str]:
+        """Return the first and the last value, as text."""
+        return (self.choices[0], self.choices[-1]) if self.choices else (f"{self.low:g}", f"{self.high:g}")
+
+    def suggest(self, trial: Any, name: str) -> str:
+        """Return the value of a trial, as text."""
+        if self.choices:
+            return str(trial.suggest_categorical(name, self.choices))
+        if self.whole:
+            return str(trial.suggest_int(name, int(self.low), int(self.high), log=self.log))
+        return f"{trial.suggest_float(name, self.low, self.high, log=self.log):.4g}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A trial of a search."""
+
+    number: int
+    settings: dict[str, str]
+    score: float | None
+    """The monitored score of the best validation; None if the trial failed before it."""
+    monitor: str
+    """Name of this score."""
+    state: str
+    """`complete`, `pruned` or `failed`."""
+    folder: str
+
+    @property
+    def value(self) -> float:
+        """The score, in which higher is better."""
+        return -math.inf if self.score is None else -self.score if self.monitor == "loss" else self.score
+
+
+class _Watch(Callback):
+    """A callback that reports validations to a trial, and stops a pruned one."""
+
+    def __init__(self, trial: Any) -> None:
+        self.trial = trial
+        self.best: float | None = None
+
+    def after_validation(self, run: Run, scores: dict[str, Any]) -> None:
+        if not scores:
+            raise ConfigError("search: there are no dev examples to compare the trials by; name a file with --data.dev")
+        import optuna
+
+        self.best = run.progress.best
+        self.trial.set_user_attr("monitor", run.config.training.monitor)
+        self.trial.set_user_attr("best", self.best)
+        self.trial.report(self.best, run.progress.validations)
+        if self.trial.should_prune() and not run.progress.finished:
+            raise optuna.TrialPruned
+
+
+def search(
+    build: Callable[[Mapping[str, str], str], RunConfig],
+    ranges: Mapping[str, Range],
+    folder: Path,
+    *,
+    trials: int,
+    seed: int = 1,
+    facts: str = "",
+    after_trial: Callable[[list[Found]], object] = lambda found: None,
+    say: Callable[[str], object] = lambda text: None,
+) -> list[Found]:
+    """Search for the settings with the best score, and return all trials of the study, the best first.
+
+    Args:
+        build: Function that builds the configuration of a run from the searched settings, as text, and the folder of the run.
+        ranges: Range of each searched setting, by dotted name.
+        folder: Folder of the study, which a further call continues.
+        trials: Number of trials that the study has at the end, without those that failed.
+        seed: Seed of the search.
+        facts: Description of everything else that decides the runs; a study is only continued with the same.
+        after_trial: Function that is called with all trials, the best first, after each.
+        say: Function that prints a message.
+
+    Raises:
+        ConfigError: If a range does not suit its setting, the study has other settings or facts, or Optuna is not installed.
+        DataError: If the data cannot be read.
+        Interrupted: If a signal stopped a trial. Its settings are tried again when the search continues.
+    """
+    try:
+        import optuna
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"search needs the package optuna: {install_command('search')}") from error
+    ends = [build({name: one.ends()[place] for name, one in ranges.items()}, str(folder / "0")) for place in (0, 1)]
+    types = {name: facts.type for name, facts, _ in walk(ends[0])}
+    ranges = {name: _typed(name, one, types.get(name)) for name, one in ranges.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(
+        storage=JournalStorage(JournalFileBackend(str(folder / "study.log"))),
+        study_name="search",
+        direction="maximize",
+        load_if_exists=True,
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=_RANDOM),
+    )
+    own = json.dumps([facts, {name: repr(one) for name, one in sorted(ranges.items())}])
+    if study.user_attrs.setdefault("own", own) != own:
+        raise ConfigError(
+            f"the search in '{folder}' has other settings or ranges; repeat its command to continue it, or name another --out"
+        )
+    study.set_user_attr("own", own)
+    for one in study.get_trials(states=[optuna.trial.TrialState.RUNNING]):  # of a search that was interrupted
+        study.tell(one.number, state=optuna.trial.TrialState.FAIL)
+        study.enqueue_trial(one.params)
+    while True:
+        found = _found(study, folder)
+        if sum(one.state != "failed" for one in found) >= trials:
+            return found
+        if len(found) >= trials + _RANDOM and not any(one.state == "complete" for one in found):
+            raise ConfigError(f"search: all {len(found)} trials failed; the messages above say why")
+        study.sampler = optuna.samplers.TPESampler(seed=seed + len(found), n_startup_trials=_RANDOM)
+        trial = study.ask()
+        settings = {name: one.suggest(trial, name) for name, one in ranges.items()}
+        say(f"trial {trial.number}: " + ", ".join(f"{name} {value}" for name, value in settings.items()))
+        watch = _Watch(trial)
+        try:
+            fit(build(settings, str(folder / str(trial.number))), callbacks=[watch])
+            study.tell(trial, watch.best)
+        except optuna.TrialPruned:
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+            say(f"trial {trial.number} is pruned: its score {watch.best:.4g} is below the median of earlier trials")
+        except Interrupted as error:
+            raise Interrupted(
+                f"stopped during trial {trial.number}; repeat the command to continue, which tries its settings again",
+                signal_number=error.exit_code - 128,
+            ) from error
+        except DataError:
+            raise
+        except RegardError as error:
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            say(f"trial {trial.number} failed: {one_line(str(error))}")
+        after_trial(_found(study, folder))
+
+
+def _typed(name: str, found: Range, type_: Any) -> Range:
+    """Return a range with its numbers as the setting needs them."""
+    if found.choices or type_ is float:
+        return found
+    if type_ is not int or found.low % 1 or found.high % 1:
+        needs = "whole numbers" if type_ is int else "values with commas between them"
+        raise ConfigError(f"search: --search.{name} is a range of numbers, but this setting needs {needs}")
+    return Range((), found.low, found.high, found.log, whole=True)
+
+
+def _found(study: Any, folder: Path) -> list[Found]:
+    """Return the trials that have ended, the best first."""
+    found = [
+        Found(
+            one.number,
+            {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in one.params.items()},
+            score=None if (best := one.user_attrs.get("best")) is None else abs(best),
+            monitor=str(one.user_attrs.get("monitor", "")),
+            state={"COMPLETE": "complete", "PRUNED": "pruned"}.get(one.state.name, "failed"),
+            folder=str(folder / str(one.number)),
+        )
+        for one in study.get_trials(deepcopy=False)
+        if one.state.is_finished()
+    ]
+    return sorted(found, key=lambda one: (one.state == "complete", one.value), reverse=True)
+
+
+def write_table(found: list[Found], path: Path) -> None:
+    """Write the trials, with the name of the score of each, as a CSV file."""
+    names = list(dict.fromkeys(name for one in found for name in one.settings))
+    text = StringIO()
+    rows = csv.writer(text)
+    rows.writerow(["trial", "state", "monitor", "score", *names, "folder"])
+    for one in found:
+        values = (one.settings.get(name, "") for name in names)
+        rows.writerow([one.number, one.state, one.monitor, "" if one.score is None else one.score, *values, one.folder])
+    disk.save(path, text.getvalue())

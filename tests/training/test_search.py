@@ -1,0 +1,166 @@
+"""The search for settings: ranges, trials, pruning, and a study that can be continued. Runs are fakes here."""
+
+from __future__ import annotations
+
+import csv
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from regard.cli.main import main
+from regard.config.loading import load_config, override_layer
+from regard.errors import ConfigError, DataError, Interrupted, RequestError, TrainingError
+from regard.training import search as module
+from regard.training.search import Range, search, write_table
+
+pytest.importorskip("optuna")
+RANGES = {"training.learning_rate": Range.parse("x", "0.001:0.1:log"), "model.embedding_size": Range.parse("x", "8,16")}
+
+
+def build(settings, folder):
+    return load_config({"task": "translation", "out": folder}, override_layer(dict(settings)))
+
+
+@pytest.fixture
+def runs(monkeypatch) -> list[dict[str, Any]]:
+    """The configurations of all runs. A run has two validations; its score is its learning rate unless `behave` says else."""
+    made: list[dict[str, Any]] = []
+
+    def fit(config, callbacks):
+        rate = config.training.learning_rate
+        made.append({"rate": rate, "size": config.model.embedding_size, "out": config.out})
+        progress = SimpleNamespace(best=None, validations=0, finished=False)
+        run = SimpleNamespace(progress=progress, config=SimpleNamespace(training=SimpleNamespace(monitor="bleu")))
+        if error := fit.errors.pop(len(made) - 1, None):
+            raise error
+        for number in (1, 2):
+            progress.best, progress.validations = fit.score(rate) * number, number
+            callbacks[0].after_validation(run, {"bleu": progress.best})
+        made[-1]["finished"] = True
+
+    fit.errors, fit.score = {}, lambda rate: rate
+    monkeypatch.setattr(module, "fit", fit)
+    monkeypatch.setattr(module, "made_by", fit, raising=False)
+    return made
+
+
+@pytest.mark.parametrize("text", ["1", "1,", "a:b", "2:1", "1:1", "0:1:log", "1:2:3", "1:inf", "", "1:2:lin"])
+def test_ranges_that_are_none(text):
+    with pytest.raises(RequestError, match=re.escape(f"--search.x is '{text}', expected at least two values (1,2,3)")):
+        Range.parse("search.x", text)
+
+
+def test_trials(runs, tmp_path):
+    tables = []
+    found = search(build, RANGES, tmp_path / "s", trials=7, after_trial=lambda all_: tables.append(len(all_)))
+    assert tables == list(range(1, 8))
+    assert {run["size"] for run in runs} == {8, 16}
+    assert all(0.001 <= run["rate"] <= 0.1 for run in runs)
+    assert [one.value for one in found if one.state == "complete"] == sorted(
+        (one.value for one in found if one.state == "complete"), reverse=True
+    )
+    best = max(runs, key=lambda run: run["rate"])
+    assert (found[0].folder, found[0].score) == (best["out"], pytest.approx(2 * best["rate"]))
+    assert found[0].settings == {"training.learning_rate": f"{best['rate']:.4g}", "model.embedding_size": str(best["size"])}
+    write_table(found, tmp_path / "t.csv")
+    rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
+    assert (rows[0]["state"], rows[0]["monitor"], float(rows[0]["score"])) == ("complete", "bleu", found[0].score)
+
+
+def test_a_trial_below_the_median_is_pruned(runs, tmp_path):
+    module.made_by.score = lambda rate: 1.0 if len(runs) <= 5 else 0.1
+    found = search(build, RANGES, tmp_path / "s", trials=6)
+    assert [one.state for one in found] == ["complete"] * 5 + ["pruned"]
+    assert "finished" not in runs[-1]
+    assert found[-1].score == pytest.approx(0.1)
+
+
+def test_an_interrupted_search_continues_with_the_same_settings(runs, tmp_path):
+    module.made_by.errors[1] = Interrupted("stopped", signal_number=2)
+    with pytest.raises(Interrupted, match="stopped during trial 1; repeat the command to continue") as error:
+        search(build, RANGES, tmp_path / "s", trials=3)
+    assert error.value.exit_code == 130
+    found = search(build, RANGES, tmp_path / "s", trials=3)
+    assert (runs[2]["rate"], runs[2]["size"]) == (runs[1]["rate"], runs[1]["size"])
+    assert sorted(one.state for one in found) == ["complete", "complete", "complete", "failed"]
+    assert len(search(build, RANGES, tmp_path / "s", trials=3)) == len(found)  # nothing is left to do
+    with pytest.raises(ConfigError, match="has other settings or ranges; repeat its command to continue it"):
+        search(build, {**RANGES, "model.embedding_size": Range.parse("x", "8,32")}, tmp_path / "s", trials=4)
+    with pytest.raises(ConfigError, match="has other settings or ranges"):
+        search(build, RANGES, tmp_path / "s", trials=4, facts="other data")
+
+
+def test_failed_trials_are_reported_and_do_not_count(runs, tmp_path):
+    module.made_by.errors[0] = TrainingError("the loss is\nnot finite")
+    said = []
+    found = search(build, RANGES, tmp_path / "s", trials=2, say=said.append)
+    assert "trial 0 failed: the loss is\\nnot finite" in said
+    assert [one.state for one in found] == ["complete", "complete", "failed"]
+    module.made_by.errors.update({number: TrainingError("no") for number in range(20)})
+    runs.clear()
+    with pytest.raises(ConfigError, match="all 6 trials failed; the messages above say why"):
+        search(build, RANGES, tmp_path / "other", trials=1)
+
+
+def test_whole_numbers(runs, tmp_path):
+    found = search(build, {"model.embedding_size": Range.parse("x", "8:12")}, tmp_path / "s", trials=4)
+    assert all(one.settings["model.embedding_size"] in {"8", "9", "10", "11", "12"} for one in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("model.embedding_size", "8.5:12", "model.embedding_size is '8.5'"),
+        ("data.source", "1:2", "is a range of numbers, but this setting needs values with commas between them"),
+        ("training.learning_rat", "1:2", "did you mean 'training.learning_rate'"),
+        ("training.learning_rate", "-1:2", "training.learning_rate is -1, expected more than 0"),
+    ],
+)
+def test_nothing_is_written_for_a_range_that_does_not_suit_its_setting(runs, tmp_path, name, text, message):
+    with pytest.raises(ConfigError, match=message):
+        search(build, {name: Range.parse("x", text)}, tmp_path / "s", trials=2)
+    assert not (tmp_path / "s").exists()
+
+
+def test_data_that_cannot_be_read_end_the_search(runs, tmp_path):
+    module.made_by.errors[0] = DataError("no such file")
+    with pytest.raises(DataError, match="no such file"):
+        search(build, RANGES, tmp_path / "s", trials=2)
+
+
+def test_a_loss_is_better_if_it_is_lower():
+    found = [module.Found(number, {}, score, "loss", "complete", "") for number, score in ((0, 2.0), (1, 1.0))]
+    assert found[1].value > found[0].value
+
+
+def test_the_command(runs, tmp_path, monkeypatch, capsys):
+    (tmp_path / "pairs.tsv").write_text("".join(f"a b {number}\tc d {number}\n" for number in range(40)))
+    monkeypatch.chdir(tmp_path)
+    command = ["search", "translation", "--data.train", "pairs.tsv", "--preset", "luong", "--out", "found", "--trials=2"]
+    command += ["--search.training.learning_rate", "0.001:0.1:log"]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    best = max(runs, key=lambda run: run["rate"])
+    assert "state     bleu  training.learning_rate" in printed
+    assert f"--training.learning_rate {best['rate']:g}" in printed
+    assert f"regard translate {best['out']}" in printed
+    assert (tmp_path / "found" / "trials.png").stat().st_size > 1000
+    assert (tmp_path / "found" / "trials.csv").read_text().count("complete") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["translatio"], "there is no task 'translatio'; did you mean 'translation'?"),
+        (["translation", "--data.train", "x.tsv"], "no setting is searched; name one"),
+        (["translation", "--trials", "0"], "--trials is '0', expected a whole number of 1 or more"),
+        (["translation", "--to", "x.txt"], "--to"),
+        (["translation", "--search.seed"], "--search.seed needs a value"),
+        (["translation", "--search.seed", "1"], "--search.seed is '1', expected at least two values (1,2,3)"),
+    ],
+)
+def test_what_the_command_refuses(arguments, message, capsys):
+    assert main(["search", *arguments]) == 2
+    assert message in capsys.readouterr().err
