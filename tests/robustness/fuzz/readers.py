@@ -1,4 +1,4 @@
-"""Targets that read texts: pairs, labelled texts, texts alone, word vectors, alignments.
+"""Targets that read texts: pairs, labelled texts, tagged sentences, texts alone, word vectors, alignments.
 
 The first byte of an input chooses settings, the rest is the file. Where files are read two and more at a time, `SEAM` parts
 them.
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from fuzz.engine import SEAM, Target
 
-from regard.config import DataConfig, LabelledDataConfig, TextDataConfig, TokenizersConfig
+from regard.config import DataConfig, LabelledDataConfig, TaggedDataConfig, TextDataConfig, TokenizersConfig
 from regard.pharaoh import parse_pharaoh
 from regard.records.alignment import read_pharaoh
 from regard.text.labelled.labels import sort_names
@@ -23,6 +23,7 @@ from regard.text.labelled.vectors import read_vectors
 from regard.text.pairs.readers import read_pairs
 from regard.text.plain import read_texts
 from regard.text.report import ReadingReport
+from regard.text.tagged.readers import read_tagged
 
 _TSV = (
     b'source\ttarget\nShe kissed him.\tSie k\xc3\xbcsste ihn.\nHe said "no".\tEr sagte nein.\tCC-BY\n\n\tleer\nA\x00B\t\xff\n'
@@ -38,6 +39,14 @@ _BARS = b"a sentence ||| ein Satz\nanother ||| noch einer\n||| leer\nno bars\n"
 _LABELLED = b'text\tlabel\nso good\tpos\nso bad\tneg\n"quoted\tpos;neg\n\tpos\nno label\t\n'
 _LABELLED_CSV = b'Review,Stars\n"good, really",5\nbad,1.0\n"a\nb",3\n'
 _LABELLED_JSONL = b'{"text": "a", "label": ["x", 1, true, null]}\n{"text": "b", "label": 1.0}\n{"text": 3, "label": NaN}\n'
+_CONLL = (
+    b"-DOCSTART- -X- O\n\nEU NNP B-ORG\nsays VBZ O\n\n\nRome\n\n\xc3\xa9 x B-\x00\n\n\xff O O\n",
+    b"# text = a\n1\tI\ti\tPRON\t_\t_\t_\t_\t_\t_\n2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_\n#\tO\n",
+)
+_LISTS = (
+    b'{"tokens": ["EU", "says"], "ner_tags": ["B-ORG", "O"]}\n{"tokens": ["a"], "ner_tags": []}\n',
+    b'{"tokens": ["EU", "", 3, null], "ner_tags": ["B-ORG", 1, "O", "\\ud800"]}\n{"tokens": "x"}\n',
+)
 _VECTORS = (b"0the 0.1 0.2 -3e-2\nof 1 2 3\n. . . 0.5 0.5 0.5\n", b"02 3\nthe 0.1 0.2 0.3 \nof 1 2 3 \n")
 _LINES = b"A line.\r\nAnother one\n\nA paragraph\nof two lines\n\n\xe2\x80\xa8 x\x85y\n"
 _PHARAOH = b"0-0 1-1 2?3 1p2\n\n0-0\n"
@@ -112,6 +121,28 @@ def _labelled(form: str, name: str) -> Callable[[Path], Callable[[bytes], object
 
             contents = [*content.split(SEAM, 1), b""][:2] if form == "text" else [content]
             reading(data, folder, name, contents, read)
+
+        return run
+
+    return start
+
+
+def _tagged(form: str, name: str) -> Callable[[Path], Callable[[bytes], object]]:
+    def start(folder: Path) -> Callable[[bytes], object]:
+        def run(data: bytes) -> None:
+            bits, content = _settings(data)
+            columns = ((), ("0", "-1"), ("1", "3"), ("tokens", "ner_tags"))[bits >> 4 & 3] if bits >= 128 else ()
+            config = TaggedDataConfig(format=form, columns=columns, allow_skipped=1.0 if bits & 32 else 0.1)  # type: ignore[arg-type]
+            report = ReadingReport()
+
+            def read(paths: list[Path]) -> Iterator[Any]:
+                for chunk in _drain(read_tagged(paths, config, report), report):
+                    for tags, words in zip(*chunk.columns, strict=True):
+                        assert tags.count(" ") == words.count(" ")
+                        assert all([*tags.split(" "), *words.split(" ")])
+                    yield chunk
+
+            reading(data, folder, name, [content], read)
 
         return run
 
@@ -232,6 +263,10 @@ READERS = (
     Target("labelled-jsonl", _labelled("jsonl", ".jsonl"), _seeds(_LABELLED_JSONL), _KEYS),
     Target("labelled-parquet", _labelled("parquet", ".parquet"), _parquet_seeds(_TAGGED)),
     Target("labelled-files", _labelled("text", ".txt"), _seeds(b"good\n" + SEAM + b"bad\n"), (SEAM, b"\n")),
+    Target(
+        "tagged-conll", _tagged("conll", ".conll"), _seeds(*_CONLL), (b"\t", b" ", b"\n\n", b"#", b"O", b"B-", b"-DOCSTART-")
+    ),
+    Target("tagged-jsonl", _tagged("jsonl", ".jsonl"), _seeds(*_LISTS), (*_KEYS, b'"tokens":', b'"ner_tags":')),
     Target("texts", _plain, _seeds(_LINES, _LINES + SEAM + _LINES), (SEAM, b"\n\n")),
     Target("vectors", _vectors, lambda: _VECTORS, (b" ", b"\n", b"0.5", b"-1e-3", b"2 3\n", b"\t")),
     Target("alignments", _alignments, lambda: [_PHARAOH], (b"0-0", b" ", b"?", b"p", b"-", b"\n")),

@@ -57,6 +57,8 @@ def test_json_and_parquet_have_lists(tmp_path):
     assert read(tmp_path / "a.jsonl", json.dumps(row))[0] == expected
     assert read(tmp_path / "a.json", json.dumps([row]))[0] == expected
     assert read(tmp_path / "b.jsonl", json.dumps(row), columns=("tokens", "pos"))[0][0][1] == ["A", "B"]
+    assert read(tmp_path / "n.jsonl", '{"tokens": ["a", null], "tags": ["O", 1.0]}')[0] == [(["a", "_"], ["O", "1"], 1)]
+    assert "empty label" in refused(tmp_path / "n.jsonl", '{"tokens": ["a", "b"], "tags": ["O", null]}')
     assert read(tmp_path / "c.jsonl", '{"words": ["EU"], "labels": [3]}')[0] == [(["EU"], ["3"], 1)]
     pq.write_table(pa.table({name: [row[name]] for name in ("tokens", "ner_tags")}), tmp_path / "a.parquet")
     [chunk] = read_tagged([tmp_path / "a.parquet"], TaggedDataConfig(), ReadingReport())

@@ -136,4 +136,5 @@ def _clean(rows: Sequence[Sentence], data: TaggedDataConfig, report: ReadingRepo
 
 def _items(values: Iterable[Any], form: str) -> list[str]:
     """Return words or tags as text without white space."""
-    return [_SPACE.sub("_", item) for item in normalise(map(write_value, values), form)]
+    texts = ("" if value is None else write_value(value) for value in values)
+    return [_SPACE.sub("_", item) for item in normalise(texts, form)]
