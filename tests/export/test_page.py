@@ -178,7 +178,7 @@ def test_other_models_are_refused(runs, tmp_path, monkeypatch):
     translator = regard.load(runs / "recurrent", device="cpu")
     translator.model = object()
     with pytest.raises(
-        RequestError, match="model 1 has a model of type object; a page shows only models that regard builds: leave it out"
+        RequestError, match=r"model 1 has a model of type object; a page shows only regard's translators, .*: leave it out"
     ):
         write_page(translator, tmp_path / "page.html")
 

@@ -37,7 +37,10 @@ def graphs_of(model: nn.Module, *, overridable: bool = False) -> list[Graph]:
         return decoder_graphs(model, overridable=overridable)
     if isinstance(model, TextClassifier):
         return classifier_graphs(model, overridable=overridable)
-    raise RequestError(f"a {type(model).__name__} cannot be exported to ONNX; export supports the models that regard builds")
+    raise RequestError(
+        f"a {type(model).__name__} cannot be exported to ONNX; export supports regard's translators, classifiers and language "
+        "models"
+    )
 
 
 def export_onnx(

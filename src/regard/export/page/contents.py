@@ -29,7 +29,8 @@ def read_contents(predictor: Any, name: str) -> tuple[dict[str, Any], dict[str, 
     check_reads_words(model)
     if not isinstance(model, Decoding | TextClassifier):
         raise RequestError(
-            f"{name} has a model of type {type(model).__name__}; a page shows only models that regard builds: leave it out"
+            f"{name} has a model of type {type(model).__name__}; a page shows only regard's translators, classifiers and "
+            "language models: leave it out"
         )
     described = _describe_classifier(predictor) if isinstance(model, TextClassifier) else _describe_decoder(predictor)
     with tempfile.TemporaryDirectory() as temporary:
