@@ -156,16 +156,8 @@ def called_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Compute the result of `linear_cross_entropy` for a function of the features that computes more than a linear map.
 
-    The logits of a chunk of positions are computed again for the gradient, so that those of all positions need no memory.
-
-    Args:
-        logits: Function that returns the scores of the words, among them those of the vocabulary, which come first.
-        features: As for `linear_cross_entropy`, and so are the other arguments.
-        target: Ids of the gold words.
-        num_words: Number of words, the first ones, among which label smoothing divides its share; None for all.
-        label_smoothing: ε in [0, 1).
-        soft: Soft targets in addition to the gold words; None for gold words only.
-        ignore_index: Id of padding.
+    The logits of a chunk of positions are computed again for the gradient, so that those of all positions need no memory. Of
+    the words, the first `num_words` (None: all) share what label smoothing takes from the gold word.
     """
 
     def sums_of(rows: Tensor, part: slice) -> tuple[Tensor, Tensor]:

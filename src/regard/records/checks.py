@@ -28,7 +28,12 @@ def convert(fields: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(fields["target_is_read"], bool):
         raise DataError(f"target_is_read must be true or false, got {fields['target_is_read']!r}")
     result["probabilities"] = probabilities(fields["probabilities"])
-    result["p_gen"] = shares("p_gen", fields["p_gen"], len(result["target_tokens"]))
+    p_gen, size = to_float32("p_gen", fields["p_gen"]), len(result["target_tokens"])
+    if p_gen.shape not in ((0,), (size,)) or not ((p_gen >= 0) & (p_gen <= 1)).all():
+        raise DataError(
+            f"p_gen is {_short(fields['p_gen'])}, expected a number from 0 to 1 for each of the {size} target_tokens"
+        )
+    result["p_gen"] = tuple(p_gen.tolist())
     sites = fields["weights"]
     if not isinstance(sites, Mapping) or not sites:
         raise DataError("AttentionRecord: weights must map at least one site to a matrix, such as {'cross': matrix}")
@@ -120,20 +125,6 @@ def probabilities(values: object) -> dict[str, float]:
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1.0001:
             raise DataError(f"probabilities[{label[:40]!r}] is {value!r}, expected a number from 0 to 1")
     return {label: min(float(value), 1.0) for label, value in values.items()}
-
-
-def shares(name: str, values: Any, num_tokens: int) -> tuple[float, ...]:
-    """Check and return a number from 0 to 1 for each output token, or none at all."""
-    try:
-        result = tuple(float(value) for value in values)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"{name} must be a list of numbers, got {_short(values)}") from error
-    if len(result) not in (0, num_tokens):
-        raise ShapeError(f"{name} has {len(result)} entries, expected {num_tokens}: one for each of the target_tokens")
-    for value in result:
-        if not 0 <= value <= 1:
-            raise DataError(f"{name} holds {value}, expected numbers from 0 to 1")
-    return result
 
 
 def _short(value: object) -> str:

@@ -61,9 +61,10 @@ class Copier:
         pairs = zip(ids, words, strict=True)
         return [known.get(self.target.look_up(word)[0], UNKNOWN) if id == UNKNOWN else id for id, word in pairs]
 
-    def copied(self, tokens: Sequence[int], words: Sequence[str]) -> dict[int, str]:
-        """Return the copied words of an output by their positions; `words` has the word of each source position."""
-        return {place: words[token - self.target.size] for place, token in enumerate(tokens) if token >= self.target.size}
+    def copied(self, tokens: Sequence[int], source: str) -> dict[int, str]:
+        """Return the words that an output copied from its source, by their positions in the output."""
+        words, size = self.source.split(source), self.target.size
+        return {place: words[token - size] for place, token in enumerate(tokens) if token >= size}
 
     def add_to(self, batch: Batch, sources: Sequence[str], targets: Sequence[str]) -> Batch:
         """Return a batch whose sources have both ids, and whose unknown gold words have the id of the source's word."""

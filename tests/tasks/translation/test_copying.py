@@ -139,7 +139,7 @@ def test_pictures_have_a_column(translator, tmp_path, capsys):
     assert "The last column, p_gen," in (tmp_path / "map.html").read_text(encoding="utf-8")
     for ending in (".json", ".npz"):
         assert regard.load_record(tmp_path / f"map{ending}") == record
-    with pytest.raises(DataError, match="p_gen holds 2"):
+    with pytest.raises(DataError, match="expected a number from 0 to 1 for each of the 7 target_tokens"):
         AttentionRecord(**{**vars(record), "p_gen": (2.0,) * len(record.p_gen)})
 
 

@@ -40,7 +40,7 @@ from regard.tasks.translation.data import Tokenizers
 from regard.tasks.translation.live import translate_live, with_lagging
 from regard.tasks.translation.metrics import score_outputs, suitable_metrics
 from regard.tasks.translation.precision import SearchModel
-from regard.tasks.translation.results import Translation, build_record, copied_words, disagreement, replace_unknown
+from regard.tasks.translation.results import Translation, build_record, disagreement, replace_unknown
 from regard.tasks.translation.sources import Source, empty_hypothesis, encode_sources, join
 from regard.text.copying import Copier
 from regard.text.symbols import END
@@ -189,7 +189,7 @@ class Translator(Predictor):
         self, source: Source, hypothesis: Hypothesis, replaced: dict[int, str], reference: str | None = None
     ) -> Translation:
         """Build a translation; see `build_record` for the arguments."""
-        copied = copied_words(hypothesis, source, self.tokenizers)
+        copied = {} if self.copier is None else self.copier.copied(hypothesis.tokens, source.text)
         replaced = replaced | copied
         text = self.tokenizers.target.decode(hypothesis.tokens, replace=replaced) if reference is None else reference
         build = partial(build_record, hypothesis, source, self.tokenizers, replaced, text, reference, copied)

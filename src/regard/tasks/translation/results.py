@@ -92,15 +92,6 @@ def build_record(
     )
 
 
-def copied_words(hypothesis: Hypothesis, source: Source, tokenizers: Tokenizers) -> dict[int, str]:
-    """Return the words that a model copied from the source, by the position of their symbols in the output."""
-    size = tokenizers.target.size
-    if max(hypothesis.tokens, default=0) < size:
-        return {}
-    _, words, word_of = source.describe(tokenizers.source)
-    return {place: words[word_of[token - size]] for place, token in enumerate(hypothesis.tokens) if token >= size}
-
-
 def disagreement(found: Translation, others: Sequence[Translation]) -> float:
     """Return how far attention and decision are apart, for the token of a translation where they are most.
 

@@ -74,8 +74,8 @@ def join(
 ) -> Hypothesis:
     """Join the hypotheses of a source's parts into one, with an end symbol after each finished part.
 
-    The attention of each part is a block. The result is finished if all parts are. Ids of copied words, which are positions
-    beyond the `num_words` words of the vocabulary, then count from the beginning of the source.
+    The attention of each part is a block. The result is finished if all parts are. Ids of copied words, which are positions of
+    words beyond the `num_words` words of the vocabulary, then count from the beginning of the source.
     """
     if len(pieces) == 1:
         return pieces[0]
@@ -84,7 +84,7 @@ def join(
     for piece, part in zip(pieces, source.pieces, strict=True):
         tokens += [token + start if token >= num_words else token for token in piece.tokens]
         tokens += [END] if piece.finished and piece is not pieces[-1] else []
-        start += len(part)
+        start += len(part) - 1
     total = sum(piece.log_probability for piece in pieces)
     each = np.concatenate([piece.token_log_probabilities for piece in pieces])
     return Hypothesis(

@@ -144,7 +144,7 @@ class TranslationValidator(Validator):
         for indices in self._translated:
             for index, hypothesis in zip(indices, chain.from_iterable(in_parts(translate, indices)), strict=True):
                 copier = getattr(self.corpus, "copier", None)
-                copied = copier.copied(hypothesis.tokens, copier.source.split(self._source_of[index])) if copier else {}
+                copied = copier.copied(hypothesis.tokens, self._source_of[index]) if copier else {}
                 texts[int(index)] = self.task.target_tokenizer.decode(hypothesis.tokens, replace=copied)
             after_batch()
         return [texts[int(index)] for index in self._chosen]
