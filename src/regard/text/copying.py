@@ -18,15 +18,7 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 
 
 class Copier:
-    """Conversion of source words and copied words to ids and back.
-
-    Args:
-        source: Tokenizer of the source.
-        target: Tokenizer of the target. Words of both sides are equal if it would read them as equal: in lower case, if so set.
-
-    Raises:
-        ConfigError: If the tokens of a side are not whole words.
-    """
+    """Conversion of source words and copied words to ids and back; equal words are those that the target reads as equal."""
 
     def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
         for side, tokenizer in (("source", source), ("target", target)):

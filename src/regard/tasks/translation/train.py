@@ -306,12 +306,7 @@ class TranslationTraining(WriterTraining):
 
 
 def let_copy(data: Prepared[EncodedCorpus]) -> None:
-    """Add the ids of copied words to the batches of both corpora.
-
-    Raises:
-        ConfigError: If the tokens of a side are not whole words.
-        DataError: If no pair has a word to copy.
-    """
+    """Add the ids of copied words to the batches of both corpora; raise an error if no pair has a word to copy."""
     copier = Copier(*data.tokenizers)
     data.train.copier = data.dev.copier = copier
     starts = range(0, len(data.train), _CHECKED_PAIRS)
