@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from encoders import tiny_encoder
 from quick import quick
 from torch import Tensor
 
@@ -25,6 +26,7 @@ from regard.config import (
     LinearConfig,
     LuongDecoderConfig,
     ModelConfig,
+    PretrainedSourceConfig,
     RecurrentConfig,
     SumConcatConfig,
     TransformerConfig,
@@ -33,6 +35,7 @@ from regard.decoding import beam_search, force, greedy
 from regard.inference import pack
 from regard.models.build import build_language_model, build_translator
 from regard.models.language.transformer import TransformerLanguageModel
+from regard.models.pretrained import read_encoder
 from regard.models.seq2seq import Seq2Seq
 from regard.text.symbols import END, PAD, START
 
@@ -65,6 +68,12 @@ def language(**settings) -> LanguageModelConfig:
     return LanguageModelConfig(**{**sizes, "embedding_dropout": 0.0, "layer_dropout": 0.0, **settings})
 
 
+def pretrained(**settings) -> PretrainedSourceConfig:
+    return read_encoder(
+        PretrainedSourceConfig(**{"name": tiny_encoder(), "tuning": "whole", "dropout": 0.0, "output_dropout": 0.0} | settings)
+    )
+
+
 CASES: dict[str, ModelConfig | LanguageModelConfig] = {
     "bahdanau": bahdanau(),
     "bahdanau-lstm": bahdanau(cell="lstm", encoder=replace(ENCODER, cell="lstm"), readout="deep", bridge="mean"),
@@ -82,6 +91,8 @@ CASES: dict[str, ModelConfig | LanguageModelConfig] = {
     "transformer-post": transformer(norm_order="post", feed_forward="gelu", tie_embeddings="none", output_bias=True),
     "transformer-deep": transformer(norm_order="deep", positions="learned", num_heads=5, decoder_layers=1),
     "transformer-rotary": transformer(norm="rms", feed_forward="swiglu", positions="rotary"),
+    "luong-pretrained": luong(encoder=pretrained(), attention=DotConfig(), bridge="copy", readout="concat"),
+    "transformer-pretrained": transformer(encoder=pretrained(), positions="learned"),
     "language": language(),
     "language-post": language(norm_order="post", positions="sinusoidal", tie_embeddings=False, output_bias=True),
     "language-deep": language(norm_order="deep", positions="learned", feed_forward="relu", num_layers=1),
@@ -92,7 +103,8 @@ def create(config: ModelConfig | LanguageModelConfig) -> Seq2Seq:
     """As its weights are drawn; a language model is a model whose source says nothing."""
     if isinstance(config, LanguageModelConfig):
         return build_language_model(config, vocabulary_size=TARGETS).double().eval()
-    return build_translator(config, source_size=SOURCES, target_size=TARGETS).double().eval()
+    sizes = {"source_size": SOURCES, "target_size": TARGETS, "encoder_ids": range(SOURCES)}
+    return build_translator(config, **sizes).double().eval()
 
 
 def build(config: ModelConfig | LanguageModelConfig) -> Seq2Seq:
@@ -113,6 +125,8 @@ DIFFERENT = {
     "transformer",
     "transformer-deep",
     "transformer-rotary",
+    "luong-pretrained",
+    "transformer-pretrained",
     "language",
     "language-deep",
 }
@@ -283,7 +297,8 @@ def cancelled(model: Seq2Seq) -> list[str]:
     modules = dict(model.named_modules())
     linear = [f"{name}.projection.bias" for name, module in modules.items() if isinstance(module, LinearConcat)]
     unturned = [name for name, module in modules.items() if isinstance(module, MultiHead) and module.positions is None]
-    return [*linear, *(f"{name}.key_projection.bias" for name in unturned)]
+    theirs = [name for name in dict(model.named_parameters()) if name.endswith("self.key.bias")]
+    return [*linear, *(f"{name}.key_projection.bias" for name in unturned), *theirs]
 
 
 def test_feeding_its_own_words_equals_greedy(model, batch):

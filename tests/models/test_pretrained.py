@@ -104,6 +104,18 @@ def test_layers_that_are_computed_again_give_equal_gradients():
     torch.testing.assert_close(found[0], found[1])
 
 
+def test_a_frozen_encoder_reads_each_training_text_once():
+    encoder, (tokens, mask) = build(tiny_encoder(), tuning="frozen").train(), texts()
+    expected = encoder.eval()(encoder.embed(tokens), mask, Sites())
+    encoder.train()
+    states = [encoder(encoder.embed(tokens[:rows]), mask[:rows], Sites()) for rows in (3, 2)]
+    torch.testing.assert_close(states[0][mask], expected[mask])
+    assert torch.equal(states[0][:2], states[1])
+    alone = encoder(encoder.embed(tokens[1:2, :4]), mask[1:2, :4], Sites())
+    assert torch.equal(alone[0], states[0][1, :4])
+    assert len(encoder._kept) == 3
+
+
 def test_only_a_tuned_encoder_has_dropout():
     for tuning, drops in (("frozen", False), ("whole", True)):
         encoder, (tokens, mask) = build(tiny_encoder(), tuning=tuning, dropout=0.5).train(), texts()

@@ -1,9 +1,10 @@
 """Settings of the model of a captioner."""
 
 from dataclasses import field
+from typing import ClassVar
 
 from regard.config.fields import Dropout, Width
-from regard.config.model import RecurrentSettings, TransformerConfig
+from regard.config.model import RecurrentSettings, TransformerConfig, TransformerEncoderConfig
 from regard.config.settings import Settings
 
 
@@ -43,6 +44,7 @@ class RecurrentCaptionerConfig(RecurrentSettings, kind="recurrent"):
 class TransformerCaptionerConfig(TransformerConfig, kind="transformer"):
     """Vectors of cells, and a Transformer with an encoder over the cells and a decoder."""
 
+    encoder: ClassVar[TransformerEncoderConfig] = TransformerEncoderConfig()  # type: ignore[misc]
     image: ImageConfig = field(default_factory=ConvolutionalConfig)
     """Layers that read the image, before the layers of the encoder."""
 

@@ -10,12 +10,13 @@ from regard.config.attention import AdditiveConfig, AttentionConfig
 from regard.config.fields import Depth, Dropout, Natural, NotNegative, Role, Width
 from regard.config.heads import HeadModifiersConfig, MultiHeadConfig, RotaryConfig
 from regard.config.normalizers import NormalizerConfig, SoftmaxConfig
+from regard.config.pretrained import PretrainedSourceConfig
 from regard.config.settings import ModelSettings, Settings
 
 Cell = Literal["gru", "lstm"]
 
 
-class EncoderConfig(Settings):
+class EncoderConfig(Settings, kind="recurrent"):
     """A stack of recurrent layers over the source."""
 
     cell: Cell = "gru"
@@ -96,6 +97,7 @@ class RecurrentSettings(ModelSettings):
     bridge: Literal["zeros", "copy", "linear", "mean"] = "linear"
     """Initial state of the decoder: `zeros`; a `copy` of the encoder's last states, if both have the same width; tanh(W s + b)
     with the last state s of the encoder's top layer (`linear`), or with the mean s of all states of this layer (`mean`).
+    The last state of a pretrained encoder is the mean.
     """
     decoder: DecoderConfig = field(default_factory=BahdanauDecoderConfig)
     """Layers that produce the target."""
@@ -123,12 +125,17 @@ class WaitSettings(Settings):
     further token (wait-k, Ma et al. 2019). 0 to read the whole source first. The encoder then reads in one direction.
     """
 
+    def wait_conflicts(self) -> Iterator[tuple[str, str]]:
+        """Yield a conflict, in the form of `Settings.conflicts`, if the encoder reads words that have not arrived yet."""
+        if self.wait_k and isinstance(getattr(self, "encoder", None), PretrainedSourceConfig):
+            yield "model.wait_k", f"model.wait_k is {self.wait_k}, but a pretrained encoder reads the whole source; set it to 0"
+
 
 class RecurrentConfig(WaitSettings, RecurrentSettings, kind="recurrent"):
     """An encoder, a bridge that computes the decoder's initial state, and a decoder with attention."""
 
-    encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    """Layers that read the source."""
+    encoder: EncoderConfig | PretrainedSourceConfig = field(default_factory=EncoderConfig)
+    """Layers that read the source: recurrent ones, or an encoder that others have trained (`pretrained`)."""
     copy: bool = False
     """Whether the decoder can copy source words that its vocabulary lacks, such as names (See et al. 2017): a step generates a
     word with the probability p_gen, and otherwise copies one by the weights of its attention to the source. For tokenizers of
@@ -142,10 +149,11 @@ class RecurrentConfig(WaitSettings, RecurrentSettings, kind="recurrent"):
     @property
     def states_size(self) -> int:
         """Width of the states that the decoder attends to."""
-        return self.encoder.states_size
+        return self.encoder.states_size if isinstance(self.encoder, EncoderConfig) else self.decoder.hidden_size
 
     def wait_conflicts(self) -> Iterator[tuple[str, str]]:
         """Yield a conflict, in the form of `Settings.conflicts`, if the encoder reads words that have not arrived yet."""
+        yield from super().wait_conflicts()
         if self.wait_k and self.encoder.bidirectional:
             yield (
                 "model.encoder.bidirectional",
@@ -218,16 +226,24 @@ class TransformerSettings(LayerSettings):
     """Dropout on the hidden layer of each feed-forward network."""
 
 
+class TransformerEncoderConfig(Settings, kind="transformer"):
+    """A Transformer's encoder of `encoder_layers` layers, with the other settings of the model."""
+
+    kind: str = ""
+
+
 class TransformerConfig(WaitSettings, TransformerSettings, kind="transformer"):
     """A Transformer with an encoder and a decoder (Vaswani et al. 2017)."""
 
+    encoder: TransformerEncoderConfig | PretrainedSourceConfig = field(default_factory=TransformerEncoderConfig)
+    """Layers that read the source: those of a Transformer, or an encoder that others have trained (`pretrained`)."""
     copy: bool = False
     """Whether the decoder can copy source words that its vocabulary lacks, such as names (See et al. 2017): a step generates a
     word with the probability p_gen, and otherwise copies one by the weights of `alignment_layer` and `alignment_head`. For
     tokenizers of words.
     """
     encoder_layers: Depth = 4
-    """Number of the encoder's layers."""
+    """Number of the encoder's layers; without effect if the encoder is pretrained."""
     decoder_layers: Depth = 4
     """Number of the decoder's layers."""
     cross_attention: AttentionConfig = field(default_factory=MultiHeadConfig)

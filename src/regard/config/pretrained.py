@@ -1,10 +1,10 @@
 """Settings of encoders that others have trained, in the format of Hugging Face's `transformers`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from regard.config.fields import BelowOne, Count, Positive, Role
+from regard.config.fields import BelowOne, Count, Dropout, Positive, Role
 from regard.config.settings import Settings
 
 
@@ -39,3 +39,18 @@ class PretrainedEncoderConfig(Settings):
     """SHA-256 of the encoder's weights file. regard sets this; do not set it."""
     architecture: Annotated[str, Role.DERIVED] = ""
     """Content of the encoder's `config.json`. regard sets this; do not set it."""
+
+
+class PretrainedSourceConfig(PretrainedEncoderConfig, kind="pretrained"):
+    """An encoder that others have trained, which reads the sources of a translator.
+
+    A linear map makes its states as wide as the decoder's.
+    """
+
+    bidirectional: ClassVar[bool] = True
+    rate: Positive = 0.05
+    """Learning rate of the encoder's top layer, as a share of `training.learning_rate`, which the other layers of the model
+    have.
+    """
+    output_dropout: Dropout = 0.1
+    """Dropout on the states that the decoder attends to."""

@@ -30,6 +30,7 @@ from regard.models.language.transformer import TransformerLanguageModel
 from regard.models.policies import WaitK
 from regard.models.recurrent.decoder import RecurrentState
 from regard.models.recurrent.translator import RecurrentTranslator
+from regard.models.sources import PretrainedSource
 from regard.models.transformer.model import TransformerState
 from regard.models.transformer.translator import TransformerTranslator
 
@@ -37,7 +38,7 @@ Decoding = RecurrentTranslator | TransformerTranslator | TransformerLanguageMode
 
 
 def check_reads_words(model: nn.Module) -> None:
-    """Raise a `RequestError` if the source of a model is not words, or is not read at once, as graphs and pages read it."""
+    """Raise a `RequestError` if a model reads its source in a way that graphs and pages do not."""
     if getattr(model, "copies", False):
         raise RequestError(
             "the model copies source words (model.copy), which neither ONNX graphs nor pages can express: use it with "
@@ -51,6 +52,10 @@ def check_reads_words(model: nn.Module) -> None:
         raise RequestError(
             "this model waits for source words (model.wait_k), which the graphs of an export or a page do not; use regard "
             "translate --live-words, or regard serve"
+        )
+    if isinstance(getattr(model, "encoder", None), PretrainedSource):
+        raise RequestError(
+            "this model has a pretrained encoder, which an export or a page does not support; use regard serve instead"
         )
 
 

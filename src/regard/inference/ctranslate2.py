@@ -60,8 +60,8 @@ def check_convertible(model: nn.Module) -> TransformerTranslator:
     Raises:
         RequestError: If it is not a Transformer translator, or CTranslate2 does not support one of its parts.
     """
-    if not isinstance(model, TransformerTranslator) or model.source_axes != "B S":
-        kind = "reads images" if isinstance(model, TransformerTranslator) else f"is a {type(model).__name__}"
+    if not isinstance(model, TransformerTranslator) or not isinstance(model.source_embedding, nn.Embedding):
+        kind = "reads images" if getattr(model, "source_axes", "B S") != "B S" else f"is a {type(model).__name__}"
         kind = "copies source words (model.copy)" if getattr(model, "copies", False) else kind
         raise RequestError(
             f"the model {kind}, which CTranslate2 cannot express; expected a Transformer translator, "

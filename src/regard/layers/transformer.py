@@ -174,6 +174,7 @@ class TransformerEncoder(nn.Module):
         self.size = check_stack(type(self).__name__, layers)
         self.layers = nn.ModuleList(layers)  # type: ignore[assignment]  # a module list is such a sequence
         self.norm = norm
+        self.sites = tuple(f"encoder.{number}" for number in range(len(layers)))
 
     def forward(
         self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | KeyMask | None = None, sites: Sites | None = None

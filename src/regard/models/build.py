@@ -16,6 +16,7 @@ from regard.config import (
     LanguageModelConfig,
     ModelConfig,
     PretrainedClassifierConfig,
+    PretrainedSourceConfig,
     PretrainedTaggerConfig,
     RecurrentCaptionerConfig,
     RecurrentClassifierConfig,
@@ -60,7 +61,12 @@ _KINDS: dict[str, tuple[str, type | UnionType]] = {
 
 
 def build_translator(
-    config: ModelConfig | RunConfig | str, *, source_size: int, target_size: int, attention: Attention | None = None
+    config: ModelConfig | RunConfig | str,
+    *,
+    source_size: int,
+    target_size: int,
+    attention: Attention | None = None,
+    encoder_ids: Sequence[int] = (),
 ) -> Seq2Seq:
     """Build a translator with random weights: `regard.build_translator("luong", source_size=8000, target_size=8000)`.
 
@@ -71,6 +77,7 @@ def build_translator(
         source_size: Number of words in the source's vocabulary, including the 4 special symbols.
         target_size: Number of words in the target's vocabulary, including the 4 special symbols.
         attention: Your own mechanism, which replaces the configured one.
+        encoder_ids: The id of each word of the source in the vocabulary of a pretrained encoder (`Tokenizer.encoder_ids`).
 
     Raises:
         ConfigError: If sizes do not match, the alignment layer or head does not exist, the configuration is for another kind of
@@ -79,13 +86,16 @@ def build_translator(
     for name, size in (("source_size", source_size), ("target_size", target_size)):
         check_size("build_translator", name, size, least=4)
     model: ModelConfig = _model_config(config, "translation")
+    if isinstance(model.encoder, PretrainedSourceConfig):
+        _check_encoder_ids("build_translator", encoder_ids, source_size)
+    sizes: dict[str, Any] = {"source_size": source_size, "target_size": target_size, "encoder_ids": encoder_ids}
     built: Seq2Seq
     match model:
         case RecurrentConfig():
-            built = build_recurrent(model, source_size=source_size, target_size=target_size, attention=attention)
+            built = build_recurrent(model, **sizes, attention=attention)
         case TransformerConfig():
             _refuse_attention(attention)
-            built = build_transformer(model, source_size=source_size, target_size=target_size)
+            built = build_transformer(model, **sizes)
     return CopyingModel(built) if model.copy else built
 
 

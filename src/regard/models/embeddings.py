@@ -15,7 +15,7 @@ def build_embedding(size: int, width: int, *, std: float) -> nn.Embedding:
     return embedding
 
 
-def tie_embeddings(kind: str, *, source: nn.Embedding, target: nn.Embedding, output: nn.Linear) -> None:
+def tie_embeddings(kind: str, *, source: nn.Module, target: nn.Embedding, output: nn.Linear) -> None:
     """Let layers share one weight matrix, as the setting `tie_embeddings` says: `none`, `target` or `all`."""
     width, readout = target.embedding_dim, output.in_features
     if kind != "none" and readout != width:
@@ -23,6 +23,8 @@ def tie_embeddings(kind: str, *, source: nn.Embedding, target: nn.Embedding, out
             f"tie_embeddings: {kind} uses the target embedding as output layer; its width is {width}, but "
             f"the readout is {readout} wide: set model.embedding_size to {readout}, or tie_embeddings to none"
         )
+    if kind == "all" and not isinstance(source, nn.Embedding):
+        raise ConfigError("tie_embeddings is 'all', but a pretrained encoder has its own embeddings; set it to target")
     if kind == "all" and source.num_embeddings != target.num_embeddings:
         raise ConfigError(
             f"tie_embeddings: all needs one vocabulary for both sides, but the source has {source.num_embeddings} symbols and "

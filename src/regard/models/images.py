@@ -18,6 +18,7 @@ from regard.models.recurrent.build import build_around
 from regard.models.recurrent.translator import RecurrentTranslator
 from regard.models.transformer.build import build_transformer
 from regard.models.transformer.translator import TransformerTranslator
+from regard.reweight import Sites
 from regard.text.captions.images import Grid
 
 _POSITIONS_STD = 0.1
@@ -103,7 +104,9 @@ class CellEncoder(nn.Module):
         super().__init__()
         self.size = size
 
-    def forward(self, cells: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> tuple[Float[Tensor, "B S D"], list[State]]:
+    def forward(
+        self, cells: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], sites: Sites | None = None
+    ) -> tuple[Float[Tensor, "B S D"], list[State]]:
         return cells, [(cells.mean(dim=1), None)]
 
 

@@ -21,7 +21,7 @@ from regard.attention.capabilities import reweighted
 from regard.attention.heads.attend import attend
 from regard.attention.masks import resolve_key_mask
 from regard.config import PretrainedEncoderConfig
-from regard.errors import ConfigError, install_command
+from regard.errors import ConfigError, RequestError, install_command
 from regard.reweight import Sites
 from regard.text.tokenizers.pretrained import ARCHITECTURE, WEIGHTS, find_encoder
 
@@ -32,6 +32,8 @@ positions that no token has.
 # Settings of an encoder that name code, formats or files, which are not followed.
 _IGNORED = {"auto_map", "quantization_config", "torch_dtype", "dtype", "architectures", "_name_or_path", "custom_pipelines"}
 _MOST_CHARACTERS, _MOST_LAYERS = 1 << 16, 200
+# Number of values of the states that a frozen encoder keeps of training texts, at most: 512 MB.
+_MOST_KEPT = 1 << 27
 _LAYER = re.compile(r"\.layer\.(\d+)\.")
 _ADAPTER = re.compile(r"\.lora_[AB]\.")
 
@@ -182,6 +184,7 @@ class PretrainedEncoder(nn.Module):
         attentions = [part for part in self.body.modules() if type(part).__name__.endswith("SelfAttention")]
         for site, part in zip(self.sites, attentions, strict=True):
             part.site = site
+        self.max_tokens = max_tokens(config)
         last, table = max(encoder_ids, default=0), self.body.get_input_embeddings().num_embeddings
         if last >= table:
             raise ConfigError(
@@ -195,6 +198,7 @@ class PretrainedEncoder(nn.Module):
             self._add_adapters()
         if outside:
             self.load()
+        self._kept: dict[bytes, Tensor] = {}  # states (S,D) of training texts that a frozen encoder has read
         self._prepare_training()
 
     def _add_adapters(self) -> None:
@@ -281,6 +285,32 @@ class PretrainedEncoder(nn.Module):
 
     def forward(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
         """Return the states of the top layer, and add the weights (B,H,S,S) of the layers to `sites`."""
+        if embedded.shape[1] > self.max_tokens:
+            raise RequestError(
+                f"a text has {embedded.shape[1]:,} tokens, but the encoder '{self.config.name}' reads at most "
+                f"{self.max_tokens:,}; split the text"
+            )
+        if self.training and self.config.tuning == "frozen" and not sites.record and not sites.reweight:
+            return self._read_once(embedded, mask)
+        return self._read(embedded, mask, sites)
+
+    @torch.no_grad()
+    def _read_once(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        """Return the states of training texts, computed only for texts that were not read before; zeros at padding."""
+        rows, found = embedded.cpu().numpy(), []
+        for number, length in enumerate(mask.sum(1).tolist()):
+            key = hashlib.sha256(rows[number, :length].tobytes()).digest()
+            states = self._kept.get(key)
+            if states is None:
+                # Each text is read alone, so that its states do not depend on the batch, which is another one after a resume.
+                states = self._read(embedded[number : number + 1, :length], mask[number : number + 1, :length], Sites())[0]
+                if len(self._kept) * states.numel() < _MOST_KEPT:
+                    self._kept[key] = states
+            found.append(states)
+        padded = nn.utils.rnn.pad_sequence(found, batch_first=True)
+        return nn.functional.pad(padded, (0, 0, 0, embedded.shape[1] - padded.shape[1]))
+
+    def _read(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
         if not embedded.shape[1]:  # `transformers` cannot read texts without tokens
             return embedded.new_zeros(*embedded.shape[:2], self.size)
         token = _SITES.set(sites)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -11,9 +10,6 @@ from regard.models.classifiers.pooled import PooledClassifier
 from regard.models.pretrained import PretrainedEncoder
 from regard.models.text_classifier import Example
 from regard.reweight import Sites
-
-# Maximum number of values of the states of a frozen encoder that are kept in memory: half a gigabyte in float32.
-_MOST_KEPT = 1 << 27
 
 
 class PretrainedClassifier(PooledClassifier):
@@ -31,7 +27,6 @@ class PretrainedClassifier(PooledClassifier):
         self.build_head(config, num_labels)
         self.sites = ("pool", *self.encoder.sites)
         self.contrastive = config.contrastive
-        self._kept: dict[bytes, Tensor] = {}  # states (S,D) of training texts by their ids
 
     def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
         """Return the encoder's embeddings of the tokens."""
@@ -52,10 +47,7 @@ class PretrainedClassifier(PooledClassifier):
         Reference: Tunstall et al. 2022, Efficient Few-Shot Learning Without Sentence Transformers, section 3.
         Differs from the paper: all pairs of a batch instead of drawn pairs, and the output layer is trained at the same time.
         """
-        if self.encoder.config.tuning == "frozen":
-            states = self._read_once(tokens, mask)
-        else:
-            states = self.states(self.embed(tokens), mask, Sites())
+        states = self.states(self.embed(tokens), mask, Sites())
         context, _ = self.pooling(states, key_mask=mask)
         if not self.contrastive or label.ndim > 1:
             return [self.output(self.output_dropout(context))], None
@@ -63,21 +55,6 @@ class PretrainedClassifier(PooledClassifier):
         wrong = (unit @ unit.T - (label[:, None] == label).float()).square()
         loss = (wrong.sum() - wrong.diagonal().sum()) / max(len(label) - 1, 1)
         return [self.output(self.output_dropout(context.detach()))], loss
-
-    @torch.no_grad()
-    def _read_once(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
-        """Return the states of training texts, computed only for texts that were not read before."""
-        lengths = mask.sum(1).tolist()
-        keys = [row[:length].tobytes() for row, length in zip(tokens.cpu().numpy(), lengths, strict=True)]
-        new = [number for number, key in enumerate(keys) if key not in self._kept]
-        found = {key: self._kept[key] for key in keys if key in self._kept}
-        if new:
-            states = self.states(self.embed(tokens[new]), mask[new], Sites())
-            found |= {keys[number]: state[: lengths[number]] for number, state in zip(new, states, strict=True)}
-            if len(self._kept) * states[0].numel() < _MOST_KEPT:
-                self._kept |= {keys[number]: found[keys[number]].clone() for number in new}
-        padded = nn.utils.rnn.pad_sequence([found[key] for key in keys], batch_first=True)
-        return nn.functional.pad(padded, (0, 0, 0, tokens.shape[1] - padded.shape[1]))
 
     def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
         """Copy the pretrained weights into an encoder that training changes; others have them already."""

@@ -1,13 +1,14 @@
 """Build a recurrent translator from its configuration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from torch import nn
 
 from regard.attention.base import Attention
 from regard.attention.ordered.monotonic import HardMonotonic, SoftToHard
-from regard.config import BahdanauDecoderConfig, LuongDecoderConfig, RecurrentConfig
+from regard.config import BahdanauDecoderConfig, LuongDecoderConfig, PretrainedSourceConfig, RecurrentConfig
 from regard.config.model import RecurrentSettings
 from regard.errors import ConfigError
 from regard.layers.readout import READOUTS
@@ -16,25 +17,30 @@ from regard.models.policies import HardStops, Policy, build_wait
 from regard.models.recurrent.decoder import BahdanauDecoder, InputFeedingDecoder, LuongDecoder, RecurrentDecoder
 from regard.models.recurrent.encoder import BRIDGES, RecurrentEncoder
 from regard.models.recurrent.translator import RecurrentTranslator
+from regard.models.sources import PretrainedEmbedding, RecurrentSource
 
 
 def build_recurrent(
-    config: RecurrentConfig, *, source_size: int, target_size: int, attention: Attention | None = None
+    config: RecurrentConfig,
+    *,
+    source_size: int,
+    target_size: int,
+    attention: Attention | None = None,
+    encoder_ids: Sequence[int] = (),
 ) -> RecurrentTranslator:
     """Build the model, with initial weights from PyTorch's random generator; see `build_translator` for the arguments."""
     for _, message in config.wait_conflicts():
         raise ConfigError(message)
     width, std = config.embedding_size, config.embedding_std or config.embedding_size**-0.5
-    encoder = RecurrentEncoder(config.encoder, embedding_size=width)
-    model = build_around(
-        encoder,
-        lambda: build_embedding(source_size, width, std=std),
-        config,
-        target_size=target_size,
-        attention=attention,
-    )
-    source = model.source_embedding
-    assert isinstance(source, nn.Embedding)
+    build_source: Callable[[], nn.Module]
+    if isinstance(config.encoder, PretrainedSourceConfig):
+        encoder: Any = RecurrentSource(config.encoder, encoder_ids, config.states_size)
+        build_source = partial(PretrainedEmbedding, encoder)
+    else:
+        encoder = RecurrentEncoder(config.encoder, embedding_size=width)
+        build_source = partial(build_embedding, source_size, width, std=std)
+    model = build_around(encoder, build_source, config, target_size=target_size, attention=attention)
+    source: Any = model.source_embedding
     tie_embeddings(config.tie_embeddings, source=source, target=model.target_embedding, output=model.output)
     return model
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -37,6 +37,8 @@ class RecurrentState:
 
     length: int = 0
     """The number of words read so far."""
+    encoder: dict[str, Tensor] = field(default_factory=dict)
+    """The attention weights recorded in a pretrained encoder, (B,H,S,S), by site."""
 
     def select(self, beam: Int[Tensor, "B N"]) -> "RecurrentState":
         """Return the state in which new hypothesis n of sentence b continues the old hypothesis `beam[b, n]`."""
@@ -47,7 +49,8 @@ class RecurrentState:
         """Return the state of the sentences with the indices `rows` only, in this order."""
         count = self.hidden.shape[2]
         each = (rows[:, None] * count + torch.arange(count, device=rows.device)).flatten()
-        return replace(self._moved(each, (len(rows), count)), memory=self.memory.select(rows))
+        encoder = {site: weights[rows] for site, weights in self.encoder.items()}
+        return replace(self._moved(each, (len(rows), count)), memory=self.memory.select(rows), encoder=encoder)
 
     def reading(self, source: "RecurrentState") -> "RecurrentState":
         """Return this state with a longer source, whose result of `encode` is `source`."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard.config import DecoderConfig, EncoderConfig
 from regard.errors import ConfigError
 from regard.layers.recurrent import RecurrentLayer, State
+from regard.reweight import Sites
 
 
 class RecurrentEncoder(nn.Module):
@@ -33,9 +34,9 @@ class RecurrentEncoder(nn.Module):
         )
 
     def forward(
-        self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]
+        self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites | None = None
     ) -> tuple[Float[Tensor, "B S D"], list[State]]:
-        """Return the states of the top layer, and the last state of each layer."""
+        """Return the states of the top layer, and the last state of each layer; there is no attention, so no `sites`."""
         states, finals = self.embedding_dropout(embedded), []
         for depth, layer in enumerate(self.layers):
             states, final = layer(self.layer_dropout(states) if depth else states, mask)

@@ -17,9 +17,10 @@ from regard.text.symbols import PAD
 
 
 class RecurrentTranslator(Seq2Seq[RecurrentState]):
-    """p(target | source), computed by a recurrent decoder that attends to the states of a recurrent encoder."""
+    """p(target | source), computed by a recurrent decoder that attends to the states of an encoder.
 
-    sites = ("cross",)
+    Sites: `cross` (B,T,S), or (B,H,T,S) with heads, and `encoder.i` (B,H,S,S) for each layer i of a pretrained encoder.
+    """
 
     def __init__(
         self,
@@ -45,11 +46,12 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         self.readout_dropout = nn.Dropout(readout_dropout)
         self.feeds_back = decoder.feeds_back
+        self.sites = ("cross", *getattr(encoder, "sites", ()))
         self.policy = policy
         decoder.policy = policy if isinstance(policy, WaitK) else None
 
     def read(self, source: Source, source_mask: Bool[Tensor, "B S"], sites: Sites) -> RecurrentState:
-        states, finals = self.encoder(self.source_embedding(source), source_mask)
+        states, finals = self.encoder(self.source_embedding(source), source_mask, sites)
         first = source_mask
         if isinstance(self.policy, WaitK):  # the first state may depend only on words that the first step may read
             first = source_mask & self.policy.mask(0, 1, source.shape[1], source.device)
@@ -59,6 +61,7 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
             memory=self.decoder.attention.prepare(states, key_mask=source_mask),
             hidden=hidden[:, :, None],
             cell=None if cell is None else cell[:, :, None],
+            encoder=sites.maps,
         )
 
     def decode(
@@ -79,7 +82,7 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         features, weights, loss = self.decoder.decode(
             embedded, state, real=real, reweight=for_site(reweight, "cross"), need_weights="cross" in record
         )
-        maps = {} if weights is None else {"cross": weights}
+        maps = _maps(weights, state, record)
         return self.readout_dropout(features), maps if loss is None else MapsWithLoss(maps, loss)
 
     def step(
@@ -96,4 +99,10 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
         features, out, state = self.decoder.step(embedded, state, reweight=change, need_weights="cross" in record)
         state = replace(state, length=state.length + 1)
         logits = self.output(self.readout_dropout(features))
-        return logits, {} if out.weights is None else {"cross": out.weights}, state
+        return logits, _maps(out.weights, state, record), state
+
+
+def _maps(cross: Tensor | None, state: RecurrentState, record: Collection[str]) -> AttentionMaps:
+    """Return the weights of the sites in `record`."""
+    found = state.encoder if cross is None else {"cross": cross, **state.encoder}
+    return {site: weights for site, weights in found.items() if site in record}

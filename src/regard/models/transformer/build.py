@@ -7,8 +7,9 @@ from typing import Any, cast
 from torch import nn
 
 from regard.attention import MultiHead
-from regard.config import LanguageModelConfig, TransformerConfig
+from regard.config import LanguageModelConfig, PretrainedSourceConfig, TransformerConfig
 from regard.config.classifier import TransformerEncoderSettings
+from regard.errors import ConfigError
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
 from regard.layers.positions import build_positions
 from regard.layers.residual import PostNorm, PreNorm, Residual
@@ -21,26 +22,37 @@ from regard.layers.transformer import (
 )
 from regard.models.embeddings import build_embedding, tie_embeddings
 from regard.models.language.transformer import TransformerLanguageModel
+from regard.models.sources import PretrainedEmbedding, PretrainedSource, PretrainedTransformer
 from regard.models.transformer.translator import TransformerTranslator
 
 LayerConfig = TransformerConfig | LanguageModelConfig | TransformerEncoderSettings
 """Settings of Transformers, all of which have layers of the same kind."""
 
 
-def build_transformer(config: TransformerConfig, *, source_size: int, target_size: int) -> TransformerTranslator:
+def build_transformer(
+    config: TransformerConfig, *, source_size: int, target_size: int, encoder_ids: Sequence[int] = ()
+) -> TransformerTranslator:
     """Build the model, with initial weights from PyTorch's random generator; see `build_translator`."""
     size, tie = config.hidden_size, config.tie_embeddings
-    source = build_embedding(source_size, size, std=initial_std(size, tied=tie == "all"))
+    for _, message in config.wait_conflicts():
+        raise ConfigError(message)
+    kind, pretrained = TransformerTranslator, None
+    if isinstance(config.encoder, PretrainedSourceConfig):
+        kind, pretrained = PretrainedTransformer, PretrainedSource(config.encoder, encoder_ids, size)
+    source: Any = pretrained and PretrainedEmbedding(pretrained)
+    source = source or build_embedding(source_size, size, std=initial_std(size, tied=tie == "all"))
     target = build_embedding(target_size, size, std=initial_std(size, tied=tie != "none"))
     output = nn.Linear(size, target_size, bias=config.output_bias)
     nn.init.xavier_uniform_(output.weight)
     tie_embeddings(tie, source=source, target=target, output=output)
-    return TransformerTranslator(
+    encoder: Any = pretrained
+    return kind(
         source_embedding=source,
         target_embedding=target,
-        source_positions=build_positions(config.positions, size),
+        source_positions=nn.Identity() if pretrained else build_positions(config.positions, size),
         target_positions=build_positions(config.positions, size),
-        encoder=build_encoder(
+        encoder=encoder
+        or build_encoder(
             config,
             num_layers=config.encoder_layers,
             decoder_layers=config.decoder_layers,

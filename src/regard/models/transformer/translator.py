@@ -100,7 +100,7 @@ class TransformerTranslator(TransformerModel):
             "cross",
             *(f"cross.{number}" for number in range(layers)),
             *(f"decoder.{number}" for number in range(layers)),
-            *(f"encoder.{number}" for number in range(len(encoder.layers))),
+            *encoder.sites,
             *self.derived,
         )
 

@@ -11,11 +11,11 @@ from regard.config.classifier import (
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
 )
-from regard.config.data import AutoConfig, LabelledDataConfig, PretrainedTokenizerConfig, TokenizerConfig
+from regard.config.data import AutoConfig, LabelledDataConfig, TokenizerConfig
 from regard.config.fields import Natural, Role
-from regard.config.pretrained import PretrainedEncoderConfig
 from regard.config.run import RunConfig
 from regard.config.training import TrainingConfig
+from regard.tasks.encoders import encoder_conflicts
 
 
 class ClassificationTrainingConfig(TrainingConfig):
@@ -73,30 +73,15 @@ class ClassificationConfig(RunConfig):
                 "model.recurrent.freeze has no effect; set model.freeze, such as model.freeze members.1",
             )
         if isinstance(model, PretrainedClassifierConfig):
-            yield from self._encoder_conflicts(model.encoder)
+            yield from encoder_conflicts(self, model.encoder, self.tokenizer, "tokenizer")
+            if data.vectors:
+                yield (
+                    "data.vectors",
+                    "data.vectors is set, but a pretrained encoder has its own embeddings; leave data.vectors out",
+                )
         if self.start_from and data.vectors:
             yield (
                 "data.vectors",
                 f"data.vectors is set, but a run that starts from '{self.start_from}' uses the embeddings of that model; leave "
                 "data.vectors out",
-            )
-
-    def _encoder_conflicts(self, encoder: PretrainedEncoderConfig) -> Iterator[tuple[str, str]]:
-        """Yield the conflicts of a pretrained encoder with other settings."""
-        kind = self.tokenizer.kind
-        if isinstance(self.tokenizer, PretrainedTokenizerConfig):
-            if self.tokenizer.name not in ("", encoder.name):
-                message = f"tokenizer.name is '{self.tokenizer.name}', expected model.encoder.name ('{encoder.name}')"
-                yield "tokenizer.name", f"{message}; leave it out"
-        elif kind != "auto":
-            yield (
-                "tokenizer.kind",
-                f"tokenizer.kind is '{kind}', but a pretrained encoder needs its own: set it to auto",
-            )
-        if self.data.vectors:
-            yield "data.vectors", "data.vectors is set, but a pretrained encoder has its own embeddings; leave data.vectors out"
-        if self.training.optimizer == "muon":
-            yield (
-                "training.optimizer",
-                "training.optimizer is 'muon', which has one learning rate for all layers; expected adamw",
             )

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.bundle import StartFiles
-from regard.config import PretrainedClassifierConfig, PretrainedTokenizerConfig
+from regard.config import PretrainedClassifierConfig
 from regard.errors import ConfigError, RequestError
 from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
 from regard.evaluation.calibration import fit_temperature
@@ -22,11 +22,11 @@ from regard.evaluation.labelled import evaluate_labels
 from regard.layers.consistency import Consistency, reading_twice
 from regard.machine import evaluating
 from regard.models.build import check_pooling
-from regard.models.pretrained import max_tokens, read_encoder
 from regard.models.text_classifier import Example, TextClassifier
 from regard.task import Bundle, Scores, Trainable, Training, Validator
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.data import ClassificationFormat, ClassifierParts
+from regard.tasks.encoders import with_encoder
 from regard.text.corpora import LabelledBatch, LabelledCorpus
 from regard.text.labelled.labels import Labels, show_names
 from regard.text.labelled.prepare import LabelledSchema
@@ -333,23 +333,6 @@ class ClassificationTraining(Training):
             _load_start(start, task)
         look = task.model.refine if start else task.model.prime  # most models do nothing here
         look(_examples(task.data.train), label_weight=task.label_weight)
-
-
-def with_encoder(config: Any) -> Any:
-    """Return the settings of a run with the architecture and the tokenizer of its pretrained encoder."""
-    model = config.model
-    encoder = model.encoder if model.encoder.checksum else read_encoder(model.encoder)
-    if encoder.tuning == "auto":
-        encoder = replace(encoder, tuning="whole")
-    if config.data.max_tokens > (most := max_tokens(encoder)):
-        raise ConfigError(
-            f"data.max_tokens is {config.data.max_tokens:,}, but the encoder '{encoder.name}' reads at most {most:,} tokens; "
-            f"set data.max_tokens to {most}"
-        )
-    tokenizer = config.tokenizer
-    if not isinstance(tokenizer, PretrainedTokenizerConfig):
-        tokenizer = PretrainedTokenizerConfig(name=encoder.name)
-    return replace(config, model=replace(model, encoder=encoder), tokenizer=tokenizer)
 
 
 def _load_start(start: StartFiles, task: TrainableClassifier) -> None:

@@ -9,6 +9,7 @@ from regard.config.fields import Count, Natural, Positive, Role
 from regard.config.run import RunConfig
 from regard.config.tagger import PretrainedTaggerConfig, RecurrentTaggerConfig, TaggerConfig, TransformerTaggerConfig
 from regard.config.training import TrainingConfig
+from regard.tasks.encoders import encoder_conflicts
 
 
 class TaggingTrainingConfig(TrainingConfig):
@@ -42,14 +43,8 @@ class TaggingConfig(RunConfig):
         yield from super().conflicts()
         if isinstance(self.model, TransformerTaggerConfig):
             yield from self.model.width_conflicts(self.model.embedding_size, "model.embedding_size")
-        known = isinstance(self.tokenizer, PretrainedTokenizerConfig)
         if isinstance(self.model, PretrainedTaggerConfig):
-            if not known and self.tokenizer.kind != "auto" and self.tokenizer != BPEConfig():
-                message = f"tokenizer.kind is '{self.tokenizer.kind}', but a pretrained encoder needs its own"
-                yield "tokenizer.kind", f"{message}: set it to auto"
-            if self.training.optimizer == "muon":
-                message = "training.optimizer is 'muon', which has one learning rate for all layers; expected adamw"
-                yield "training.optimizer", message
-        elif known:
+            yield from encoder_conflicts(self, self.model.encoder, self.tokenizer, "tokenizer", default=BPEConfig())
+        elif isinstance(self.tokenizer, PretrainedTokenizerConfig):
             message = f"tokenizer.kind is 'pretrained', but the model is '{self.model.kind}'"
             yield "tokenizer.kind", f"{message}; set model.kind to pretrained, or leave tokenizer.kind out"

@@ -16,7 +16,7 @@ from regard.evaluation.spans import score_tags
 from regard.models.pretrained import PretrainedEncoder
 from regard.models.taggers import TextTagger
 from regard.task import Scores, Trainable, Training, Validator
-from regard.tasks.classification.train import with_encoder
+from regard.tasks.encoders import with_encoder
 from regard.tasks.tagging.config import TaggingConfig
 from regard.tasks.tagging.data import TaggerParts
 from regard.text.labelled.labels import Labels

@@ -13,7 +13,15 @@ from typing import Any
 
 from regard.choose.choice import describe_tokenizer, describe_training, interpolate, length_settings, transformer_settings
 from regard.choose.survey import STAND_IN, PairSurvey, TextSurvey, survey_pairs
-from regard.config import BahdanauDecoderConfig, DataConfig, LuongDecoderConfig, RecurrentConfig, TransformerConfig
+from regard.config import (
+    BahdanauDecoderConfig,
+    DataConfig,
+    EncoderConfig,
+    LuongDecoderConfig,
+    PretrainedSourceConfig,
+    RecurrentConfig,
+    TransformerConfig,
+)
 from regard.plurals import counted
 from regard.task.settings import Choice, SettingsTable, UserSettings
 from regard.tasks.translation.config import TranslationConfig
@@ -68,6 +76,9 @@ _STRING_TOKENS = 1_750_000
 _STRING_DROPOUT = 0.2
 _DROPOUTS = ("encoder.embedding_dropout", "encoder.output_dropout", "decoder.embedding_dropout", "decoder.readout_dropout")
 
+# Dropout on the states of a pretrained encoder.
+_STATES_DROPOUT = 0.3
+
 # Number of target words below which text without spaces between words is split into characters. With more words, there are
 # enough examples to learn subwords.
 _CHARACTERS_BELOW = 2_000_000
@@ -84,15 +95,29 @@ def _choose(survey: PairSurvey, given: UserSettings) -> Choice:
         *(["the texts are short strings, such as words, names or dates"] * strings),
     )
     preferred = "recurrent" if strings or _RECURRENT_BETWEEN[0] < words <= _RECURRENT_BETWEEN[1] else "transformer"
+    pretrained = "pretrained" in (given.find("model.encoder.kind"), given.find("model.encoder.name") and "pretrained")
+    if given.find("model.encoder") and not pretrained:
+        preferred = "recurrent"  # a Transformer's own encoder has no settings
     kind = given.kind("model", _MODELS, preferred)
     if str(given.find("model.wait_k") or "0") != "0":  # a beam revises words, and words that have not arrived are not read
         held_out |= {"decoding.beam_size": 1} | ({"model.encoder.bidirectional": False} if kind == "recurrent" else {})
     if kind == "recurrent":
-        preset = given.kind("model.decoder", _DECODERS, "luong")
-        return Choice(preset, held_out | _recurrent(survey, words, given), found)
-    row = next(row for row in _ROWS if words <= row.words)
-    settings = _transformer(row, survey.pairs, words, given) | _tokenizers(survey, row.pieces, words, given)
-    return Choice("transformer-tiny", held_out | settings, found)
+        preset, settings = given.kind("model.decoder", _DECODERS, "luong"), _recurrent(survey, words, given)
+    else:
+        row = next(row for row in _ROWS if words <= row.words)
+        preset = "transformer-tiny"
+        settings = _transformer(row, survey.pairs, words, given) | _tokenizers(survey, row.pieces, words, given)
+    return Choice(preset, held_out | (_with_encoder(settings, given) if pretrained else settings), found)
+
+
+def _with_encoder(settings: dict[str, Any], given: UserSettings) -> dict[str, Any]:
+    """Change the chosen settings for a pretrained encoder, which has its own tokenizer and a learning rate for each layer."""
+    kept = {name: value for name, value in settings.items() if not name.startswith(("model.encoder.", "tokenizers.source."))}
+    kept |= {"model.encoder.kind": "pretrained", "model.encoder.output_dropout": _STATES_DROPOUT}
+    kept |= {"tokenizers.source.kind": "auto", "tokenizers.joint": False, "model.tie_embeddings": "target"}
+    if given.find("training.optimizer") is None:
+        kept |= {"training.optimizer": "adamw", "training.learning_rate": 2e-3, "training.weight_decay": 0.01}
+    return kept
 
 
 def _transformer(row: _Row, pairs: int, words: float, given: UserSettings) -> dict[str, Any]:
@@ -198,7 +223,15 @@ def _describe_model(model: TransformerConfig | RecurrentConfig) -> str:
     match model:
         case TransformerConfig():
             layers = f"{model.encoder_layers} + {model.decoder_layers} layers"
+            if isinstance(model.encoder, PretrainedSourceConfig):
+                layers = f"{_describe_encoder(model.encoder)}, {model.decoder_layers} layers"
             return f"Transformer, {layers}, {model.hidden_size} wide, dropout {model.layer_dropout:g}"
         case RecurrentConfig(encoder=encoder, decoder=decoder):
             order = f"decoder in {decoder.kind.capitalize()}'s order with {decoder.attention.kind} attention"
-            return f"recurrent ({encoder.cell.upper()} {encoder.hidden_size} wide, {order})"
+            return f"recurrent ({_describe_encoder(encoder)}, {order})"
+
+
+def _describe_encoder(encoder: EncoderConfig | PretrainedSourceConfig) -> str:
+    if isinstance(encoder, PretrainedSourceConfig):
+        return f"pretrained encoder {encoder.name}, tuning {encoder.tuning}"
+    return f"{encoder.cell.upper()} {encoder.hidden_size} wide"

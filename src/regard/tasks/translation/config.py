@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Annotated, Literal
 
-from regard.config.data import DataConfig, TokenizersConfig
+from regard.config.data import DataConfig, PretrainedTokenizerConfig, TokenizersConfig
 from regard.config.fields import Natural, NotNegative, Role
 from regard.config.model import ModelConfig, RecurrentConfig, TransformerConfig
+from regard.config.pretrained import PretrainedSourceConfig
 from regard.config.run import RunConfig
 from regard.config.training import (
     DecodingConfig,
@@ -16,6 +17,7 @@ from regard.config.training import (
     TrainingConfig,
     describe_length_conflict,
 )
+from regard.tasks.encoders import encoder_conflicts
 
 
 class WriterTrainingConfig(TrainingConfig):
@@ -65,6 +67,17 @@ class TranslationConfig(RunConfig):
         """Yield the conflicts between settings of the run; see `RunConfig.conflicts`."""
         yield from super().conflicts()
         tokenizers, model, data = self.tokenizers, self.model, self.data
+        if isinstance(model.encoder, PretrainedSourceConfig):
+            yield from encoder_conflicts(self, model.encoder, tokenizers.source, "tokenizers.source", TokenizersConfig().source)
+            if tokenizers.joint or model.tie_embeddings == "all":
+                name = "tokenizers.joint" if tokenizers.joint else "model.tie_embeddings"
+                yield name, f"{name} shares one vocabulary, but a pretrained encoder has its own; leave it out"
+        elif isinstance(tokenizers.source, PretrainedTokenizerConfig):
+            message = "tokenizers.source.kind is 'pretrained', which needs model.encoder.kind pretrained"
+            yield "tokenizers.source.kind", f"{message}; choose another kind, such as bpe"
+        if isinstance(tokenizers.target, PretrainedTokenizerConfig):
+            message = "tokenizers.target.kind is 'pretrained', but a target is not read by the encoder"
+            yield "tokenizers.target.kind", f"{message}; choose another kind, such as bpe"
         if tokenizers.joint and tokenizers.source != tokenizers.target:
             yield (
                 "tokenizers.joint",
@@ -85,7 +98,7 @@ class TranslationConfig(RunConfig):
             yield from model.layer_conflicts()
         else:
             yield from model.readout_conflicts()
-            yield from model.wait_conflicts()
+        yield from model.wait_conflicts()
         if model.wait_k and self.decoding.beam_size > 1:
             yield (
                 "decoding.beam_size",

@@ -42,7 +42,7 @@ class TranslationFormat(BundleFormat):
     def build_model(self, config: TranslationConfig, parts: Tokenizers, attention: Any = None) -> Seq2Seq:
         """Build the configured translator."""
         sizes = {"source_size": parts.source.size, "target_size": parts.target.size}
-        return build_translator(config.model, **sizes, attention=attention)
+        return build_translator(config.model, **sizes, attention=attention, encoder_ids=parts.source.encoder_ids)
 
     def inventory(self, parts: Tokenizers) -> Inventory:
         """Return both tokenizers."""

@@ -12,6 +12,7 @@ from regard.tasks.faithfulness import CERTAIN, VISIBLE, Removal, Report, measure
 from regard.tasks.requests import check_texts
 from regard.tasks.translation.predict import Translator
 from regard.tasks.translation.probe import TranslationProbe
+from regard.tasks.translation.sources import as_source, count_starts
 from regard.text.symbols import END
 
 
@@ -91,12 +92,12 @@ def measure_translation_faithfulness(
     sources = check_texts("faithfulness", sources)
     chosen = np.random.default_rng(seed).permutation(len(sources))[:max_texts].tolist()
     encode, limit = translator.tokenizers.source.encode, translator.config.data.max_tokens
-    texts = [encode(sources[number]).ids[:limit] for number in chosen]
-    texts = [ids for ids in texts if len(ids) > 1]
+    texts = [as_source(encode(sources[number]).ids)[:-1][:limit] for number in chosen]
+    texts = [ids for ids in texts if len(ids) - count_starts(ids) > 1]
     if not texts:
         raise RequestError("faithfulness: there is no source of two tokens or more, expected at least one")
     shared, values = measure_all(
-        (TranslationProbe(translator.model, torch.tensor([[*ids, END]], device=translator.device)) for ids in texts),
+        (TranslationProbe(translator.model, torch.tensor([[*ids.tolist(), END]], device=translator.device)) for ids in texts),
         len(texts),
         affordable=len(texts),
         permutations=permutations,

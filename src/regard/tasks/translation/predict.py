@@ -41,7 +41,7 @@ from regard.tasks.translation.live import translate_live, with_lagging
 from regard.tasks.translation.metrics import score_outputs, suitable_metrics
 from regard.tasks.translation.precision import SearchModel
 from regard.tasks.translation.results import Translation, build_record, disagreement, replace_unknown
-from regard.tasks.translation.sources import Source, empty_hypothesis, encode_sources, join
+from regard.tasks.translation.sources import Source, as_source, empty_hypothesis, encode_sources, join
 from regard.text.copying import Copier
 from regard.text.symbols import END
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -266,7 +266,7 @@ class Translator(Predictor):
                 f"force: got {len(sources)} sources and {len(targets)} targets, expected the same number of each"
             )
         ids, offsets = self.tokenizers.source.encode_batch(sources)
-        rows = [np.append(ids[start:stop], END) for start, stop in pairwise(offsets)]
+        rows = [as_source(ids[start:stop]) for start, stop in pairwise(offsets)]
         copier, recorded = self.copier, list(self.check_sites(record))
         words = [] if copier is None else list(map(copier.source.split, sources))
         if copier is not None:
@@ -315,10 +315,11 @@ class Translator(Predictor):
             targets = [one.text for one in self.translate(sources, record=())]
         found = []
         for one in self.force(sources, targets, record=record):
-            ids, target = self.tokenizers.source.encode(one.source).ids, self.tokenizers.target.encode(one.text).ids
-            if not ids or one.attention is None:
+            encoding, target = self.tokenizers.source.encode(one.source), self.tokenizers.target.encode(one.text).ids
+            if not encoding.words or one.attention is None:
                 raise RequestError("attribute: a source is empty, or the model does not attend to its source")
-            probe = TranslationProbe(self.model, torch.tensor([[*ids, END]], device=self.device), [*target, END])
+            source = torch.as_tensor(as_source(encoding.ids)[None], device=self.device).long()
+            probe = TranslationProbe(self.model, source, [*target, END])
             found.append(with_attributions(one.attention, probe, names))
         return found
 

@@ -24,7 +24,7 @@ class TranslationProbe(MeasuredProbe):
 
     main, has_steps = "cross", True
     ends = 1
-    """Number of special symbols at the end of a source, which are never removed."""
+    """Number of special symbols at the end of a source, which are never removed; nor is the start symbol of an encoder."""
 
     def __init__(self, model: Seq2Seq[Any], source: Tensor, target: Sequence[int] | None = None) -> None:
         if model.copies:
@@ -32,19 +32,21 @@ class TranslationProbe(MeasuredProbe):
                 "the model copies source words (model.copy), for which there are neither attributions nor measures of "
                 "faithfulness; look at its attention and at p_gen (`regard look`)"
             )
-        self.model, self.source, self.words = model, source, source.shape[1] - self.ends
+        self.model, self.source = model, source
+        self.starts = int(source.ndim == 2 and source[0, 0].item() == START)
+        self.words = source.shape[1] - self.starts - self.ends
         self.num_tokens = source.shape[1]
         if target is None:
             [best] = greedy(self.model, source, _no_padding(source))
             target = [*best.tokens, END] if best.finished else best.tokens
         self.target_in = torch.tensor([[START, *target[:-1]]], device=source.device)
         self.decision = torch.tensor(target, device=source.device)
-        self.attention = attention(self)[:, : self.words]
+        self.attention = self.to_words(attention(self))
 
     @property
     def blank(self) -> Tensor:
         """The source with unknown words instead of its own."""
-        return self.source.masked_fill(self.source != END, UNKNOWN)
+        return self.source.masked_fill((self.source != END) & (self.source != START), UNKNOWN)
 
     def logits(self, source: Tensor, reweight: Reweight | None = None) -> Float[Tensor, "B T V"]:
         """Return the scores of the next token at each step of the translation."""
@@ -81,17 +83,17 @@ class TranslationProbe(MeasuredProbe):
         return {site: each[0].float().numpy(force=True) for site, each in found.items()}
 
     def to_words(self, tokens: Float[np.ndarray, "T S"]) -> Float[np.ndarray, "T W"]:
-        """Return the values of words, which are tokens, without that of the end symbol."""
-        return tokens[:, : self.words]
+        """Return the values of words, which are tokens, without those of special symbols."""
+        return tokens[:, self.starts : self.starts + self.words]
 
     def to_tokens(self, words: Float[np.ndarray, "T W"]) -> Float[np.ndarray, "T S"]:
-        """Return the values with 0 for the end symbol, which is never removed."""
-        return np.pad(words, ((0, 0), (0, self.ends)))
+        """Return the values with 0 for special symbols, which are never removed."""
+        return np.pad(words, ((0, 0), (self.starts, self.ends)))
 
     def keep(self, kept: Bool[np.ndarray, "B W"]) -> Float[Tensor, "B T V"]:
         """Return the predictions for the source with some tokens only, the same number in each row."""
-        # All rows have the same length, so they need no padding. The end symbol stays.
-        flags = torch.from_numpy(np.pad(kept, ((0, 0), (0, 1)), constant_values=True)).to(self.source.device)
+        # All rows have the same length, so they need no padding. The special symbols stay.
+        flags = torch.from_numpy(np.pad(kept, ((0, 0), (self.starts, self.ends)), constant_values=True)).to(self.source.device)
         return self.probabilities(self.source.expand(len(kept), -1)[flags].view(len(kept), -1))
 
     def reweight(self, reweight: Reweight, copies: int = 1) -> Float[Tensor, "B T V"]:
@@ -103,7 +105,7 @@ class TranslationProbe(MeasuredProbe):
     ) -> dict[str, Float[np.ndarray, "3 1"]]:
         """Return the losses without the most attended token, a random one and the costliest, deleted or erased."""
         assert without is not None
-        erased = self.reweight(_erase_one_each, self.words)
+        erased = self.reweight(self._erase_one_each, self.words)
         return {"deleted": self._lost(whole, without), "erased": self._lost(whole, erased)}
 
     def _lost(self, whole: Tensor, without: Tensor) -> Float[np.ndarray, "3 1"]:
@@ -121,9 +123,19 @@ class TranslationProbe(MeasuredProbe):
     ) -> dict[str, Float[np.ndarray, " R"]]:
         """Return the losses without each step's most important token, deleted or erased."""
         [whole] = self.probabilities(self.source)
-        without = {"deleted": self.keep(~np.eye(self.words, dtype=bool)), "erased": self.reweight(_erase_one_each, self.words)}
+        without = {
+            "deleted": self.keep(~np.eye(self.words, dtype=bool)),
+            "erased": self.reweight(self._erase_one_each, self.words),
+        }
         losses = {way: self._losses(whole, each) for way, each in without.items()}
         return {way: np.array([_of_first(each, one) for one in importance]) for way, each in losses.items()}
+
+    def _erase_one_each(self, weights: Tensor, mask: Tensor) -> Tensor:
+        """Erase the attention to word b in sequence b of the batch, and rescale the other weights."""
+        rows = torch.arange(len(weights), device=weights.device)
+        kept = weights.clone()
+        kept[rows, ..., rows + self.starts] = 0
+        return rescaled(kept, weights)
 
 
 def _no_padding(source: Tensor) -> Bool[Tensor, "B S"]:
@@ -137,11 +149,3 @@ def _copies(source: Tensor, copies: int) -> Tensor:
 def _of_first(lost: Float[np.ndarray, "T W"], importance: Float[np.ndarray, "T W"]) -> float:
     """Return the mean loss without each step's most important token."""
     return float(np.take_along_axis(lost, importance.argmax(-1)[:, None], 1).mean())
-
-
-def _erase_one_each(weights: Tensor, mask: Tensor) -> Tensor:
-    """Erase the attention to token b in sequence b of the batch, and rescale the other weights."""
-    rows = torch.arange(len(weights), device=weights.device)
-    kept = weights.clone()
-    kept[rows, ..., rows] = 0
-    return rescaled(kept, weights)

@@ -16,7 +16,7 @@ from regard.decoding import Hypothesis, score_of
 from regard.records.views import sides
 from regard.tasks.requests import block_diagonal
 from regard.text.copying import Copier
-from regard.text.symbols import END, END_TOKEN
+from regard.text.symbols import END, END_TOKEN, START, START_TOKEN
 from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
 
 _SENTENCE_ENDS = frozenset(".!?…;。！？；")
@@ -28,18 +28,31 @@ class Source:
 
     text: str
     pieces: tuple[np.ndarray, ...]
-    """Ids of each part, with an end symbol; two for each token if the model copies words (`Copier.encoded`)."""
+    """Ids of each part, with an end symbol, and the start symbol of a pretrained encoder; two for each token if the model
+    copies words (`Copier.encoded`).
+    """
 
     def describe(self, tokenizer: Tokenizer) -> tuple[list[str], list[str], list[int]]:
-        """Return the tokens, the words, and the index of each token's word; each part ends with an end symbol, which has −1."""
+        """Return the tokens, the words, and the index of each token's word; the symbols around each part have −1."""
         encoding = tokenizer.encode(self.text)
-        tokens, word_of, start = [], [], 0
+        tokens, word_of, start = [], [], count_starts(encoding.ids)
         for piece in self.pieces:
-            stop = start + len(piece) - 1
-            tokens += [*encoding.tokens[start:stop], END_TOKEN]
-            word_of += [*encoding.word_of[start:stop], -1]
+            first = count_starts(piece)
+            stop = start + len(piece) - 1 - first
+            tokens += [*[START_TOKEN] * first, *encoding.tokens[start:stop], END_TOKEN]
+            word_of += [*[-1] * first, *encoding.word_of[start:stop], -1]
             start = stop
         return tokens, encoding.words, word_of
+
+
+def as_source(ids: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return the ids of a text with one end symbol, which a pretrained tokenizer has added already."""
+    return np.asarray(ids if len(ids) and ids[-1] == END else [*ids, END], np.int32)
+
+
+def count_starts(ids: Sequence[int] | np.ndarray) -> int:
+    """Return the number of start symbols of a source: 1 from a pretrained tokenizer, 0 from others."""
+    return int(len(ids) > 0 and np.ravel(ids[0])[0] == START)
 
 
 def encode_sources(
@@ -49,7 +62,7 @@ def encode_sources(
     is_constrained: Callable[[int], bool] = lambda number: False,
     copier: Copier | None = None,
 ) -> list[Source]:
-    """Encode texts, and split texts of more than `longest` tokens, without the end symbol, into parts.
+    """Encode texts, and split texts of more than `longest` tokens, not counting the end symbol, into parts.
 
     `is_constrained` returns whether the text with this number gets a translation even if it is empty, because the
     translation has a prefix or constraints. With a `copier`, the ids of a part are those that a model needs to copy words.
@@ -57,11 +70,13 @@ def encode_sources(
     ids, offsets = tokenizer.encode_batch(texts)
     sources = []
     for number, text in enumerate(texts):
-        own = ids[offsets[number] : offsets[number + 1]]
-        cuts = [0, *_cuts(tokenizer.encode(text), longest), len(own)] if len(own) > longest else [0, len(own)]
-        pieces = [np.append(own[start:stop], END) for start, stop in pairwise(cuts) if stop > start]
+        whole = as_source(ids[offsets[number] : offsets[number + 1]])
+        first = whole[: count_starts(whole)]
+        own, most = whole[len(first) : -1], longest - len(first)
+        cuts = [0, *_cuts(tokenizer.encode(text), most), len(own)] if len(own) > most else [0, len(own)]
+        pieces = [np.r_[first, own[start:stop], END] for start, stop in pairwise(cuts) if stop > start]
         if not pieces and is_constrained(number):
-            pieces = [np.array([END])]
+            pieces = [whole]
         if copier is not None:
             words = iter(copier.source.split(text))
             pieces = [copier.encoded(piece, list(islice(words, len(piece) - 1))) for piece in pieces]
@@ -110,8 +125,8 @@ def _parts(pieces: Sequence[Hypothesis], site: str) -> list[np.ndarray]:
 
 
 def _cuts(encoding: Encoding, longest: int) -> list[int]:
-    """Return the positions at which to split a long text into parts of at most `longest` tokens."""
-    words, owner = encoding.words, encoding.word_of
+    """Return the positions at which to split a long text, without special symbols, into parts of at most `longest` tokens."""
+    words, owner = encoding.words, [word for word in encoding.word_of if word >= 0]
     starts = [at for at in range(1, len(owner)) if owner[at] != owner[at - 1]]
     sentences = [at for at in starts if words[owner[at - 1]][-1:] in _SENTENCE_ENDS]
     cuts, at = [], 0

@@ -10,15 +10,18 @@ import numpy as np
 from torch import Tensor
 
 from regard.attention.base import Attention
-from regard.config import TokenizersConfig
+from regard.bundle import StartFiles
+from regard.config import PretrainedSourceConfig, TokenizersConfig
 from regard.config.model import RecurrentSettings
 from regard.decoding import Hypothesis, greedy
 from regard.errors import ConfigError, DataError
 from regard.evaluation.words import quality, warn_of_zero
 from regard.machine import Machine, in_parts, prediction_tokens, to_device
 from regard.models.seq2seq import Seq2Seq
+from regard.models.sources import PretrainedSource
 from regard.plurals import counted
-from regard.task import Validator
+from regard.task import Trainable, Validator
+from regard.tasks.encoders import read_encoder_of
 from regard.tasks.objective import draw_gold
 from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.data import Tokenizers
@@ -199,6 +202,8 @@ class TrainableTranslator(TrainableWords):
         """Return True if the decoder is always fed gold words, copies none, and no gold alignments or attention add a loss."""
         forcing = self.config.training.teacher_forcing
         plain = forcing.start >= 1 and forcing.end >= 1 and not self.config.data.alignments and not self.model.copies
+        # A frozen encoder keeps states on the CPU's side, and those of `transformers` were not recorded on a GPU yet.
+        plain = plain and not isinstance(self.config.model.encoder, PretrainedSourceConfig)
         return plain and not any(module.has_loss for module in self.model.modules() if isinstance(module, Attention))
 
     def _add_attention_loss(self, total: Tensor, count: Tensor) -> None:
@@ -266,6 +271,8 @@ class TranslationTraining(WriterTraining):
         """Read the pairs; see `Training.read`."""
         config, learned = self.use_teachers(config, learned)
         config = replace(config, data=name_languages(config.data))  # before the cache is asked, whose key has the languages
+        if isinstance(config.model.encoder, PretrainedSourceConfig):
+            config = _read_encoder(config)
         both = (learned.source, learned.target) if learned else None
         data = prepare_data(PairSchema(config.data, config.tokenizers, both), seed=config.seed, progress=progress)
         if config.data.alignments:
@@ -295,6 +302,7 @@ class TranslationTraining(WriterTraining):
     def build(self, config: TranslationConfig, parts: Tokenizers, model: Any, attention: Any) -> Seq2Seq:
         """Build the model; see `Training.build`."""
         built = super().build(config, parts, model, attention)
+        self._is_new = not built.vocabulary
         if built.copies != config.model.copy:
             raise ConfigError(
                 f"the model given to fit {'copies' if built.copies else 'does not copy'} source words, but model.copy is "
@@ -303,6 +311,21 @@ class TranslationTraining(WriterTraining):
         if config.data.alignments and "cross" not in built.sites:
             raise ConfigError("data.alignments trains attention, but this model has none over the source (no site `cross`)")
         return built
+
+    def begin(self, task: Trainable, start: StartFiles | None, *, progress: bool) -> None:
+        """Copy the pretrained weights into an encoder that training changes; others have them already."""
+        super().begin(task, start, progress=progress)
+        encoder = getattr(task.model, "encoder", None)
+        if isinstance(encoder, PretrainedSource) and encoder.stored and self._is_new and start is None:
+            encoder.load()
+
+
+def _read_encoder(config: TranslationConfig) -> TranslationConfig:
+    """Return the settings with the pretrained encoder's architecture and tokenizer."""
+    model, tokenizers = config.model, config.tokenizers
+    assert isinstance(model.encoder, PretrainedSourceConfig)
+    encoder, source = read_encoder_of(model.encoder, tokenizers.source, config.data.max_tokens, ends=1, tuning="frozen")
+    return replace(config, model=replace(model, encoder=encoder), tokenizers=replace(tokenizers, source=source))
 
 
 def let_copy(data: Prepared[EncodedCorpus]) -> None:

@@ -16,6 +16,7 @@ from regard.text.preparation import DataSchema, EncodedRows, Part
 from regard.text.report import ReadingReport
 from regard.text.split import Indices, take_rows
 from regard.text.spool import Texts
+from regard.text.symbols import END
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizers
 
 
@@ -48,6 +49,7 @@ class PairSchema(DataSchema):
 
     def encode(self, part: Part, positions: Indices, encoded: Sequence[Rows], texts: Texts) -> EncodedRows:
         """Leave out pairs with too many tokens on either side."""
+        encoded = [_without_end(rows) for rows in encoded]
         fits = np.stack([np.diff(offsets) for _, offsets in encoded]).max(axis=0) <= self.data.max_tokens
         if not fits.all():
             part.report.withdraw(reasons.TOO_MANY_TOKENS, part.spool.lines[positions[~fits]])
@@ -61,3 +63,13 @@ class PairSchema(DataSchema):
         """Return lines on languages that regard does not know."""
         data = self.data
         return [*describe_unknown("data.source", data.source), *describe_unknown("data.target", data.target)]
+
+
+def _without_end(rows: Rows) -> Rows:
+    """Leave out the end symbols of a pretrained tokenizer, because batches add them."""
+    ids, offsets = rows
+    ended = np.diff(offsets) > 0
+    ended[ended] = ids[offsets[1:][ended] - 1] == END
+    if not ended.any():
+        return rows
+    return np.delete(ids, offsets[1:][ended] - 1), offsets - np.r_[0, np.cumsum(ended)]

@@ -117,7 +117,7 @@ class Tokenizer:
     @property
     def has_whole_words(self) -> bool:
         """Whether each token is a word or a punctuation mark."""
-        return self._whole_units and not self.scheme.space
+        return self._whole_units and not self.scheme.space and not self.scheme.whole_texts
 
     def split(self, text: str) -> list[str]:
         """Return the words of a text with the original case: one for each token, if tokens are whole words."""

@@ -1,0 +1,78 @@
+"""What tasks share whose models have a pretrained encoder: conflicts of its settings with others, and reading it for a run."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Literal, TypeVar, cast
+
+from regard.config.data import PretrainedTokenizerConfig, TokenizerConfig
+from regard.config.pretrained import PretrainedEncoderConfig
+from regard.config.run import RunConfig
+from regard.errors import ConfigError
+
+Encoder = TypeVar("Encoder", bound=PretrainedEncoderConfig)
+
+
+def encoder_conflicts(
+    config: RunConfig,
+    encoder: PretrainedEncoderConfig,
+    tokenizer: TokenizerConfig,
+    name: str,
+    default: TokenizerConfig | None = None,
+) -> Iterator[tuple[str, str]]:
+    """Yield the conflicts of a pretrained encoder with its tokenizer, whose settings are `name`, and with the optimizer.
+
+    The `default` tokenizer, which nobody chose, is not a conflict; a run replaces it.
+    """
+    if isinstance(tokenizer, PretrainedTokenizerConfig):
+        if tokenizer.name not in ("", encoder.name):
+            message = f"{name}.name is '{tokenizer.name}', expected model.encoder.name ('{encoder.name}')"
+            yield f"{name}.name", f"{message}; leave it out"
+    elif tokenizer.kind != "auto" and tokenizer != default:
+        message = f"{name}.kind is '{tokenizer.kind}', but a pretrained encoder needs its own"
+        yield f"{name}.kind", f"{message}: set it to auto"
+    if config.training.optimizer == "muon":
+        message = "training.optimizer is 'muon', which has one learning rate for all layers; expected adamw"
+        yield "training.optimizer", message
+
+
+def read_encoder_of(
+    encoder: Encoder,
+    tokenizer: TokenizerConfig,
+    max_tokens: int,
+    *,
+    ends: int = 0,
+    tuning: Literal["frozen", "whole"] = "whole",
+) -> tuple[Encoder, TokenizerConfig]:
+    """Return the settings of an encoder with its architecture, and those of its tokenizer.
+
+    Args:
+        encoder: Settings of the encoder.
+        tokenizer: Settings of the tokenizer.
+        max_tokens: Maximum number of tokens of a text, without `ends` further ones.
+        ends: Number of symbols that are added to each text.
+        tuning: Tuning for `auto`.
+
+    Raises:
+        ConfigError: If the encoder cannot be read, or reads fewer tokens.
+    """
+    from regard.models.pretrained import max_tokens as most_tokens
+    from regard.models.pretrained import read_encoder
+
+    if not encoder.checksum:
+        encoder = cast(Encoder, read_encoder(encoder))
+    if encoder.tuning == "auto":
+        encoder = replace(encoder, tuning=tuning)
+    if max_tokens > (most := most_tokens(encoder) - ends):
+        raise ConfigError(
+            f"data.max_tokens is {max_tokens:,}, but the encoder '{encoder.name}' reads at most {most:,} tokens; set "
+            f"data.max_tokens to {most}"
+        )
+    if not isinstance(tokenizer, PretrainedTokenizerConfig) or not tokenizer.name:
+        tokenizer = PretrainedTokenizerConfig(name=encoder.name)
+    return encoder, tokenizer
+
+
+def with_encoder(config: Any) -> Any:
+    """Return the settings of a run of one text a row, with the architecture and the tokenizer of its pretrained encoder."""
+    encoder, tokenizer = read_encoder_of(config.model.encoder, config.tokenizer, config.data.max_tokens)
+    return replace(config, model=replace(config.model, encoder=encoder), tokenizer=tokenizer)
