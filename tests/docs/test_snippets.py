@@ -82,6 +82,9 @@ def test_the_commands_have_the_options_that_are_documented(path):
         known = set(re.findall(r"--[\w.-]+", help_of([*command, *(["--help-all"] if command[0] == "train" else [])])))
         if command[0] == "resume":
             known |= set(re.findall(r"--[\w.]+", help_of(["train", "translation", "--help-all"])))
+        if command[0] == "search":
+            settings = re.findall(r"--[\w.]+", help_of(["train", words[1], "--help-all"]))
+            known |= {*settings, *(name.replace("--", "--search.") for name in settings)}
         options = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert options <= known, f"regard {' '.join(words)}: no option {sorted(options - known)}"
 

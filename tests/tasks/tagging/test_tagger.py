@@ -22,7 +22,7 @@ SETTINGS = {
     "task": "tagging",
     "tokenizer": {"kind": "bpe", "size": 40},
     "model": {"embedding_size": 24, "hidden_size": 16, "embedding_dropout": 0.1, "output_dropout": 0.1},
-    "training": {"max_epochs": 8, "batch_tokens": 100, "learning_rate": 0.02, "tensorboard": False, "precision": "float32"},
+    "training": {"max_epochs": 4, "batch_tokens": 50, "learning_rate": 0.02, "tensorboard": False, "precision": "float32"},
     "threads": 1,
 }
 
@@ -237,7 +237,7 @@ def test_parts_of_speech_have_an_accuracy(settings, folder):
     )
     data = {"train": [str(folder / "pos.jsonl")], "dev_size": 4, "cache": str(folder / "cache")}
     found = regard.fit(
-        load_config({**settings, "data": data, "out": str(folder / "pos")}, {"training": {"max_epochs": 20}}), progress=False
+        load_config({**settings, "data": data, "out": str(folder / "pos")}, {"training": {"batch_tokens": 12}}), progress=False
     )
     scores = found.bundle.signature["scores"]
     assert (scores["spans"], scores["accuracy"] > 0.8, scores["f1"]) == (False, True, scores["accuracy"])
