@@ -1,6 +1,9 @@
 """Pretrained tokenizers: ids of the encoder, words with their case, truncation, files."""
 
 import json
+import random
+import re
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +12,7 @@ from encoders import save_encoder, tiny_encoder
 from tokenizers import Tokenizer as Library
 
 from regard.config import PretrainedTokenizerConfig
-from regard.errors import BundleError, ConfigError
+from regard.errors import BundleError, ConfigError, RegardError
 from regard.text.corpora import cut_rows
 from regard.text.symbols import END, START
 from regard.text.tokenizers.pretrained import PretrainedScheme
@@ -67,6 +70,22 @@ def test_save_and_load(tmp_path):
     content["tokenizer"]["model"]["vocab"] = 3
     with pytest.raises(BundleError, match="is not a tokenizer of the tokenizers library"):
         Tokenizer.load(tmp_path / "tokenizer.json", data=json.dumps(content).encode())
+
+
+def test_a_damaged_file_gives_a_tokenizer_or_an_error(tmp_path):
+    build().save(tmp_path / "tokenizer.json")
+    content, draw = (tmp_path / "tokenizer.json").read_bytes(), random.Random(3)
+    places = [match.span() for match in re.finditer(rb'"[^"]*"|[0-9]+|null|false', content)]
+    opened = 0
+    for _ in range(300):
+        start, stop = draw.choice(places)
+        other = draw.choice((b"null", b'"x"', b"-1", b"7", b"[]", b"{}", b"1e30"))
+        with suppress(RegardError):
+            tokenizer = Tokenizer.load(tmp_path / "tokenizer.json", data=content[:start] + other + content[stop:])
+            opened += 1
+            tokenizer.encode_batch(TEXTS)
+            tokenizer.decode(tokenizer.encode(TEXTS[0]).ids)
+    assert 5 < opened < 200
 
 
 def test_the_hash_is_in_the_settings():

@@ -5,7 +5,8 @@ The symbols of the encoder keep their texts but get other ids, because padding, 
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,17 @@ def read_library(name: str) -> tuple[str, str]:
         raise ConfigError(f"the {TOKENIZER} of the encoder '{name}' is not UTF-8; copy the encoder again") from error
 
 
+@contextmanager
+def _reported(name: str) -> Iterator[None]:
+    """Raise a ConfigError for errors of the library: `Exception`, or a class of its own below `BaseException`."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
+            raise
+        raise ConfigError(f"{name} is not a tokenizer of the tokenizers library ({error!s:.200}); copy it again") from error
+
+
 class PretrainedScheme(Scheme):
     """The rules of a pretrained tokenizer, which finds the tokens of a whole text, with the encoder's start and end symbols.
 
@@ -118,22 +130,22 @@ class PretrainedScheme(Scheme):
 
     def __init__(self, content: str, name: str) -> None:
         super().__init__(self.name, "", pre_tokenizers.WhitespaceSplit())
-        try:
+        self.place = name
+        with _reported(name):
             self.library = Library.from_str(content)
-        except BaseException as error:  # the library raises `Exception`, or a class of its own below `BaseException`
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
-            raise ConfigError(f"{name} is not a tokenizer of the tokenizers library ({error!s:.200}); copy it again") from error
         self.library.no_truncation()
         self.library.no_padding()
         self.library.encode_special_tokens = True  # so that `[SEP]` in a text is not the symbol
         numbers = self.library.get_vocab(with_added_tokens=True)
-        around = self.library.encode("").ids
+        with _reported(name):
+            around = self.library.encode("").ids
         first = [next((numbers[text] for text in texts if text in numbers), -1) for texts in (_PAD, _UNKNOWN)]
         first += [around[0], around[-1]] if len(around) > 1 else [-1, -1]
         if min(first) < 0 or len(set(first)) < len(first):
             lacks = "padding" if first[0] < 0 else "unknown words" if first[1] < 0 else "the start and the end of a text"
             raise ConfigError(f"{name} has no symbols of its own for {lacks}; expected those of an encoder such as BERT")
+        with _reported(name):
+            self.library.encode("a \U0001f9ff")  # probably an unknown symbol
         texts = {number: text for text, number in numbers.items()}
         if max(texts) >= _MOST_SYMBOLS:
             raise ConfigError(f"{name} has a symbol with the id {max(texts):,}, expected less than {_MOST_SYMBOLS:,}")
@@ -157,7 +169,8 @@ class PretrainedScheme(Scheme):
 
     def encode(self, text: str) -> tuple[list[int], list[str], list[int]]:
         """Return the ids of a text, its words, and the word of each token; −1 for the start and the end symbol."""
-        found = self.library.encode(text)
+        with _reported(self.place):
+            found = self.library.encode(text)
         spans: list[list[int]] = []
         word_of, last = [], None
         for word, (start, stop) in zip(found.word_ids, found.offsets, strict=True):
@@ -172,7 +185,8 @@ class PretrainedScheme(Scheme):
 
     def encode_batch(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " texts"]]:
         """Return the ids of all texts, one after another, and the number of ids of each text."""
-        found = [each.ids for each in self.library.encode_batch_fast(list(texts))]
+        with _reported(self.place):
+            found = [each.ids for each in self.library.encode_batch_fast(list(texts))]
         flat = np.concatenate([np.array(ids, np.int64) for ids in found]) if found else np.zeros(0, np.int64)
         return self._own_ids[flat], np.array([len(ids) for ids in found], np.int64)
 
