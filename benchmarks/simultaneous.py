@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--test", default="", metavar="SOURCE,TARGET", help="two parallel files")
     parser.add_argument("--pairs", type=int, default=3_000, metavar="N", help="pairs to train on")
     parser.add_argument("--most", type=int, default=500, metavar="N", help="test pairs")
-    parser.add_argument("--epochs", type=int, default=8, metavar="N")
+    parser.add_argument("--epochs", type=int, default=40, metavar="N")
     parser.add_argument("--wait", type=int, nargs="*", default=WAITS, metavar="K")
     parser.add_argument("--threads", type=int, default=1, metavar="N")
     parser.add_argument("--work", metavar="DIR", help="folder for the runs; models in it are used again")

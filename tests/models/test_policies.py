@@ -18,6 +18,8 @@ from regard.config.attention import AttentionConfig, CoverageConfig, LocalPredic
 from regard.config.heads import DifferentialAttentionConfig, HeadsConfig
 from regard.decoding import beam_search, greedy
 from regard.errors import ConfigError, RequestError
+from regard.export.onnx import graphs_of
+from regard.inference.ctranslate2 import check_convertible
 from regard.models.build import build_translator
 from regard.models.policies import HardStops, WaitK
 from regard.models.seq2seq import Seq2Seq
@@ -152,6 +154,14 @@ def test_gradients(pair):
 def test_refusals(config, message):
     with pytest.raises(ConfigError, match=message):
         build(config)
+
+
+def test_exports_refuse_by_name():
+    model = build(TRANSFORMER)
+    with pytest.raises(RequestError, match=r"this model waits for source words \(model.wait_k\), which the graphs"):
+        graphs_of(model)
+    with pytest.raises(RequestError, match=r"waits for source words \(model.wait_k\), which CTranslate2 cannot express"):
+        check_convertible(model)
 
 
 def test_delays():
