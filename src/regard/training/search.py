@@ -101,9 +101,11 @@ class _Watch(Callback):
         self.trial = trial
         self.best: float | None = None
 
+    def start(self, run: Run) -> None:
+        if not len(run.task.data.dev):
+            raise DataError("search: there are no dev examples to compare the trials by; name a file with --data.dev")
+
     def after_validation(self, run: Run, scores: dict[str, Any]) -> None:
-        if not scores:
-            raise ConfigError("search: there are no dev examples to compare the trials by; name a file with --data.dev")
         import optuna
 
         self.best = run.progress.best
@@ -139,7 +141,7 @@ def search(
 
     Raises:
         ConfigError: If a range does not suit its setting, the study has other settings or facts, or Optuna is not installed.
-        DataError: If the data cannot be read.
+        DataError: If the data cannot be read, or have no dev examples.
         Interrupted: If a signal stopped a trial. Its settings are tried again when the search continues.
     """
     try:
