@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any, get_args
 
 from regard.config.data import TableFormat
@@ -32,10 +33,16 @@ class Format:
     """Whether values have types, as in JSON; if True, the word `None` is an ordinary label."""
 
 
+@cache
+def _formats() -> dict[str, Format]:
+    # `pkgutil` would find no module where the folder cannot be read for want of memory.
+    modules = (file.name.removesuffix(".py") for file in files(__name__).iterdir() if file.name[0] not in "_.")
+    return {name: found for module in modules for name, found in import_module(f"{__name__}.{module}").FORMATS.items()}
+
+
 def load_format(name: str) -> Format:
     """Return a format by its name."""
-    formats = (import_module(f"{__name__}.{module.name}").FORMATS for module in iter_modules(__path__))
-    return next(found[name] for found in formats if name in found)
+    return _formats()[name]
 
 
 def name_format(path: str | Path) -> str:
