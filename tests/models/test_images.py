@@ -40,7 +40,8 @@ def test_vectors_equal_the_formula(kind):
             features = image / 255 @ parameters["projection.weight"].T + parameters["projection.bias"]
         else:
             x = GRID.join(image).transpose(2, 0, 1) / 255
-            for name, norm, stride in (("halving.0", "norms.0", 2), ("halving.1", "norms.1", 2), ("last", "", 1)):
+            first, last = ("first", "first_norm", 1), ("last", "", 1)
+            for name, norm, stride in (first, ("halving.0", "norms.0", 2), ("halving.1", "norms.1", 2), last):
                 x = np.maximum(convolve(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"], stride), 0)
                 if norm:
                     x = (x - x.mean()) / np.sqrt(x.var() + 1e-5) * parameters[f"{norm}.weight"][:, None, None]
