@@ -270,3 +270,16 @@ def test_a_model_that_copies_gets_words(pairs):
         assert (config.tokenizers.joint, config.model.tie_embeddings) == (False, "target")
     with pytest.raises(ConfigError, match="kind is 'bpe', which spells unknown words from known parts"):
         choose_config("translation", pairs(60) | {"model.copy": True, "tokenizers.source.kind": "bpe"})
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "transformer"])
+def test_a_translator_with_a_pretrained_encoder_has_its_tokenizer(kind, tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"the man number {n} sings\tder Mann Nummer {n} singt\n" for n in range(300)), "utf-8")
+    settings = {"data.train": [str(path)], "model.kind": kind, "model.encoder.name": "some/encoder"}
+    config = choose_config("translation", settings)
+    assert (config.model.kind, config.model.encoder.kind, config.model.encoder.tuning) == (kind, "pretrained", "frozen")
+    assert (config.tokenizers.source.kind, config.tokenizers.joint) == ("pretrained", False)
+    assert (config.tokenizers.target.kind, config.training.optimizer) == ("bpe", "adamw")
+    cell = choose_config("translation", {"data.train": [str(path)], "model.encoder.cell": "lstm"})
+    assert cell.model.kind == "recurrent"

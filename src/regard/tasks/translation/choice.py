@@ -114,7 +114,9 @@ def _with_encoder(settings: dict[str, Any], given: UserSettings) -> dict[str, An
     """Change the chosen settings for a pretrained encoder, which has its own tokenizer and a learning rate for each layer."""
     kept = {name: value for name, value in settings.items() if not name.startswith(("model.encoder.", "tokenizers.source."))}
     kept |= {"model.encoder.kind": "pretrained", "model.encoder.output_dropout": _STATES_DROPOUT}
-    kept |= {"tokenizers.source.kind": "auto", "tokenizers.joint": False, "model.tie_embeddings": "target"}
+    kept |= {"tokenizers.source.kind": "pretrained", "tokenizers.joint": False, "model.tie_embeddings": "target"}
+    if given.find("model.encoder.tuning") is None:
+        kept["model.encoder.tuning"] = "frozen"
     if given.find("training.optimizer") is None:
         kept |= {"training.optimizer": "adamw", "training.learning_rate": 2e-3, "training.weight_decay": 0.01}
     return kept
