@@ -24,20 +24,6 @@ def build(contrastive: bool = False, **settings) -> PretrainedClassifier:
     return model
 
 
-def test_a_frozen_encoder_reads_each_text_once(monkeypatch):
-    model = build(tuning="frozen").train()
-    tokens = torch.tensor([[2, 5, 6, 7, 3], [2, 8, 3, 0, 0], [2, 3, 0, 0, 0]])
-    read, states = [], model.states
-    monkeypatch.setattr(model, "states", lambda embedded, mask, sites: read.append(len(mask)) or states(embedded, mask, sites))
-    for rows in ([0, 1, 2], [2, 1], [1, 0]):
-        longest = int((tokens[rows] != 0).sum(1).max())
-        part = tokens[rows, :longest]
-        [logits], _ = model.read_for_training(part, part != 0, torch.zeros(len(rows), dtype=torch.long))
-        assert logits.requires_grad
-        torch.testing.assert_close(logits, model(part, part != 0).logits)
-    assert read == [3, 3, 2, 2]  # the first of the three rows, and what the comparison reads
-
-
 def test_the_mean_of_the_states_is_classified():
     transformers = pytest.importorskip("transformers")
     model, tokens = build(tuning="whole").eval(), torch.tensor([[2, 5, 6, 3, 0, 0], [2, 8, 9, 10, 11, 3]])
