@@ -1,4 +1,4 @@
-"""Copy invented names: the built-in pairs with a name in some of them that occurs nowhere else.
+"""Measure how many invented names are copied, on the built-in pairs with names that occur nowhere else.
 
     python -m benchmarks.copying --work runs/copying --picture docs/_static/copying.png
 

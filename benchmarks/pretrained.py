@@ -2,7 +2,7 @@
 
 logistic   scikit-learn's logistic regression of the mean of the frozen encoder's states, with length 1
 combined   the classifier that regard chooses without an encoder
-frozen, lora, whole   what training changes of the encoder (`model.encoder.tuning`), with the settings that regard chooses
+frozen, lora, whole   a pretrained encoder with this `model.encoder.tuning`, with the settings that regard chooses
 
 python -m benchmarks.pretrained --encoder FOLDER --train train.tsv --dev dev.tsv [--texts 100 500 0] [--models combined whole]
 """

@@ -109,4 +109,4 @@ def test_options_that_need_the_whole_source(capsys):
     assert main(["translate", "runs/none", "--live-words", "--n-best", "2"]) == 2
     assert "n_best needs the whole source; leave out n_best, or --live-words" in capsys.readouterr().err
     assert main(["translate", "runs/none", "--live-words", "--beam", "2"]) == 2
-    assert "a beam revises words that --live-words has written" in capsys.readouterr().err
+    assert "beam search revises words that --live-words has written" in capsys.readouterr().err

@@ -155,7 +155,7 @@ def test_a_service_that_fails_later_does_not_stop_training(config, change, insta
             service.broken = True
 
     fit(change(config, max_steps=2, track=("wandb",)), model=TinyTranslator, callbacks=[Break()])
-    assert "tracking by wandb has ended, and training goes on without it: unreachable" in capsys.readouterr().err
+    assert "tracking by wandb has ended, and training continues without it: unreachable" in capsys.readouterr().err
 
 
 def test_what_is_refused(config, change, install, monkeypatch):

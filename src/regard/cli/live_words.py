@@ -1,7 +1,7 @@
 """Process lines of standard input while their words arrive, from a pipe or as they are typed (`regard translate --live-words`).
 
-A pipe gets a line for each line, whose words are written when they are known. In a terminal, the line that is typed and the
-result are shown below each other; a word counts when the space after it is typed.
+In a pipe, each line that is read gives one line of output, which is written word by word. In a terminal, the result is shown
+below the line that is typed; a word is processed when the space after it is typed.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from regard.errors import RequestError
 from regard.task import TextOperation
 from regard.terminal import show
 
-# Number of characters that are kept of a word.
+# Maximum number of characters of a word; the others are dropped.
 _LONGEST_WORD = 2048
 _BACKSPACE, _END = ("\x7f", "\b"), "\x04"
 
@@ -35,7 +35,7 @@ def main(operation: TextOperation, model: Any, options: argparse.Namespace) -> N
         named = f"a {operation.text}" if given[0] == "texts" else f"--{given[0]}"
         raise RequestError(f"{operation.name}: --live-words reads standard input and prints at once; leave {named} out")
     if sys.stdin is None:
-        raise RequestError(f"{operation.name}: standard input is closed, from which live words are read")
+        raise RequestError(f"{operation.name}: standard input is closed, but --live-words reads it")
     with _open_screen() as screen:
         events = words_and_ends(_characters(sys.stdin.fileno(), screen))
         for first in events:
@@ -82,11 +82,11 @@ class _Screen:
 
 @contextmanager
 def _open_screen() -> Iterator[_Screen | None]:
-    """Give each key of a terminal to the program at once; yield None if input or output is not a terminal that can do so."""
+    """Give each key of a terminal to the program at once; yield None if this is not possible, as in a pipe."""
     try:
         import termios
         import tty
-    except ImportError:  # Windows, whose terminals deliver whole lines
+    except ImportError:  # on Windows, terminals deliver whole lines
         termios = None  # type: ignore[assignment]
     if termios is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
         yield None
@@ -95,7 +95,7 @@ def _open_screen() -> Iterator[_Screen | None]:
     tty.setcbreak(sys.stdin, termios.TCSANOW)  # keys that were typed before are kept
     screen = _Screen()
     try:
-        show("Type a line: a space ends a word, Enter the line, Ctrl-D everything.", file=sys.stderr)
+        show("Type a line: a space ends a word, Enter ends the line, Ctrl-D ends the program.", file=sys.stderr)
         yield screen
     finally:
         screen.live.stop()
@@ -115,7 +115,7 @@ def _characters(source: int, screen: _Screen | None) -> Iterator[str]:
 
 
 def words_and_ends(characters: Iterator[str]) -> Iterator[str]:
-    """Yield words when the white space after them arrives, and "" at each end of a line; a last line needs no end."""
+    """Yield words when the white space after them arrives, and "" at each end of a line; the last line needs no line break."""
     word, open_line = "", False
     for character in characters:
         if character in _BACKSPACE:

@@ -71,7 +71,7 @@ def _parser() -> tuple[Parser, TaskOptions]:
         "Translate a sentence and show the attention of each output word. With a classifier, label the text and show\n"
         "which words got the attention. With a language model, show each word's attention to the earlier words.\n"
         "With a captioner, write a text about an image, and show where each word looked. With a tagger, tag each word, and\n"
-        "show which words each tag looked at.",
+        "show which words each tag attended to.",
         '  regard look runs/mine "The old man sang."\n'
         '  regard look runs/mine "The old man sang." --to map.png\n'
         '  regard look runs/mine "The old man sang." --target "Der alte Mann sang."\n'

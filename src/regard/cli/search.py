@@ -1,4 +1,4 @@
-"""`regard search`: search for the settings of a run with the best score, by Optuna."""
+"""`regard search`: search for the settings of a run with the best score, with Optuna."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,13 +14,13 @@ from regard.terminal import show
 
 _DESCRIPTION = """\
 Search for the settings of a run with the best score on the dev examples. Each trial is an ordinary run in a folder of its own.
-A range is either values (1,2,3), or two numbers (0.1:0.5), drawn by their logarithm with :log. All other options are
-those of `regard train TASK`. Repeat the command to continue a search that was interrupted, or to add trials."""
+A range is a list of values (1,2,3), or two numbers (0.1:0.5); with :log, numbers are drawn on a logarithmic scale. All other
+options are those of `regard train TASK`. Repeat the command to continue a search that was interrupted, or to add trials."""
 _EXAMPLES = """\
   regard search translation --data.train pairs.tsv --search.training.learning_rate 0.0005:0.005:log \\
       --search.model.hidden_size 64,128,256 --training.max_minutes 5 --trials 20 --out runs/search
   regard search classification --data.train reviews.csv --search.training.label_smoothing 0.0:0.2 --trials 10"""
-# Options that `regard train` reads in its own way; True for those with a value.
+# Options of `regard train` that are not settings; True for those with a value.
 _FLAGS = {"--preset": True, "--config": True, "--from": True, "--distill": True, "--overwrite": False}
 
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> None:
     if not arguments or "-h" in arguments or "--help" in arguments:
         parser = Parser("search", _DESCRIPTION, _EXAMPLES)
         parser.add_argument("task", metavar="TASK", help="task of the runs, such as translation")
-        parser.add_argument("--search.NAME", metavar="RANGE", help="setting to search, with its range; several are allowed")
+        parser.add_argument("--search.NAME", metavar="RANGE", help="setting to search, and its range; several are allowed")
         parser.add_argument("--trials", metavar="N", help="number of trials of the search (default: 20)")
         parser.add_argument("--out", metavar="DIR", help="folder of the search (default: runs/ and a name)")
         parser.add_argument(

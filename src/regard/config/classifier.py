@@ -157,7 +157,7 @@ class CombinedClassifierConfig(ModelSettings, kind="combined"):
 
 
 class PretrainedClassifierConfig(ModelSettings, kind="pretrained"):
-    """An encoder that others have trained, attention pooling, linear layer."""
+    """A pretrained encoder, attention pooling, linear layer."""
 
     word_dropout: ClassVar[float] = 0.0
     embedding_dropout: ClassVar[float] = 0.0
@@ -168,8 +168,8 @@ class PretrainedClassifierConfig(ModelSettings, kind="pretrained"):
     output_dropout: Dropout = 0.1
     """Dropout on the pooled vector."""
     contrastive: bool = False
-    """If True, the encoder and the pooling learn only from pairs of texts of a batch, whose pooled vectors become alike if the
-    texts have the same label, and unlike otherwise; only the output layer learns from single texts. More accurate with few
+    """If True, the encoder and the pooling learn only from the pairs of texts of a batch: pooled vectors become similar if the
+    texts have the same label, and dissimilar otherwise. Only the output layer learns from single texts. More accurate with few
     texts. Ignored if texts may have several labels.
     """
 

@@ -228,7 +228,7 @@ class TaggedDataConfig(FileSettings):
     """Files of tagged sentences: their format, their columns, and the choice of the sentences to use."""
 
     train: Annotated[tuple[str, ...], Role.FILE] = ()
-    """Files of tagged sentences, also .gz: CoNLL files with a word and its tag in each line and an empty line after each
+    """Files of tagged sentences, also .gz: CoNLL files with one word and its tag per line and an empty line after each
     sentence, or files (.jsonl, .json or .parquet) with a list of words and a list of tags for each sentence.
     """
     dev: Annotated[tuple[str, ...], Role.FILE] = ()

@@ -97,7 +97,7 @@ class RecurrentSettings(ModelSettings):
     bridge: Literal["zeros", "copy", "linear", "mean"] = "linear"
     """Initial state of the decoder: `zeros`; a `copy` of the encoder's last states, if both have the same width; tanh(W s + b)
     with the last state s of the encoder's top layer (`linear`), or with the mean s of all states of this layer (`mean`).
-    The last state of a pretrained encoder is the mean.
+    The last state of a pretrained encoder is the mean of its states.
     """
     decoder: DecoderConfig = field(default_factory=BahdanauDecoderConfig)
     """Layers that produce the target."""
@@ -135,7 +135,7 @@ class RecurrentConfig(WaitSettings, RecurrentSettings, kind="recurrent"):
     """An encoder, a bridge that computes the decoder's initial state, and a decoder with attention."""
 
     encoder: EncoderConfig | PretrainedSourceConfig = field(default_factory=EncoderConfig)
-    """Layers that read the source: recurrent ones, or an encoder that others have trained (`pretrained`)."""
+    """Layers that read the source: recurrent ones, or a pretrained encoder."""
     copy: bool = False
     """Whether the decoder can copy source words that its vocabulary lacks, such as names (See et al. 2017): a step generates a
     word with the probability p_gen, and otherwise copies one by the weights of its attention to the source. For tokenizers of
@@ -236,14 +236,14 @@ class TransformerConfig(WaitSettings, TransformerSettings, kind="transformer"):
     """A Transformer with an encoder and a decoder (Vaswani et al. 2017)."""
 
     encoder: TransformerEncoderConfig | PretrainedSourceConfig = field(default_factory=TransformerEncoderConfig)
-    """Layers that read the source: those of a Transformer, or an encoder that others have trained (`pretrained`)."""
+    """Layers that read the source: those of a Transformer, or a pretrained encoder."""
     copy: bool = False
     """Whether the decoder can copy source words that its vocabulary lacks, such as names (See et al. 2017): a step generates a
     word with the probability p_gen, and otherwise copies one by the weights of `alignment_layer` and `alignment_head`. For
     tokenizers of words.
     """
     encoder_layers: Depth = 4
-    """Number of the encoder's layers; without effect if the encoder is pretrained."""
+    """Number of the encoder's layers; ignored if the encoder is pretrained."""
     decoder_layers: Depth = 4
     """Number of the decoder's layers."""
     cross_attention: AttentionConfig = field(default_factory=MultiHeadConfig)

@@ -1,4 +1,4 @@
-"""Settings of encoders that others have trained, in the format of Hugging Face's `transformers`."""
+"""Settings of pretrained encoders, in the format of Hugging Face's `transformers`."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -9,7 +9,7 @@ from regard.config.settings import Settings
 
 
 class PretrainedEncoderConfig(Settings):
-    """An encoder in the format of Hugging Face's `transformers`, with its own tokenizer (needs the extra `pretrained`)."""
+    """A pretrained encoder of Hugging Face's `transformers`, with its own tokenizer (needs the extra `pretrained`)."""
 
     kind: Literal["pretrained"] = "pretrained"
     """Kind of the encoder."""
@@ -32,8 +32,8 @@ class PretrainedEncoderConfig(Settings):
     dropout: BelowOne = 0.1
     """Dropout in the encoder, on its features and attention weights, while training changes it."""
     include: bool = False
-    """Whether the trained model holds the encoder's weights that training did not change. If False, it only names the encoder
-    with its hash, and loading needs the encoder's folder. With `tuning` `whole`, the model always holds the encoder.
+    """Whether the trained model contains the encoder's weights that training did not change. If False, it only names the
+    encoder with its hash, and loading needs the encoder's folder. With `tuning` `whole`, the model always contains the encoder.
     """
     checksum: Annotated[str, Role.DERIVED] = ""
     """SHA-256 of the encoder's weights file. regard sets this; do not set it."""
@@ -42,7 +42,7 @@ class PretrainedEncoderConfig(Settings):
 
 
 class PretrainedSourceConfig(PretrainedEncoderConfig, kind="pretrained"):
-    """An encoder that others have trained, which reads the sources of a translator.
+    """A pretrained encoder that reads the sources of a translator.
 
     A linear map makes its states as wide as the decoder's.
     """

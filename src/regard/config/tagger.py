@@ -25,7 +25,7 @@ class TransformerTaggerConfig(TransformerEncoderSettings, TaggerSettings, kind="
 
 
 class PretrainedTaggerConfig(ModelSettings, kind="pretrained"):
-    """An encoder that others have trained, attention of each word over the sentence, linear layer."""
+    """A pretrained encoder, attention of each word over the sentence, linear layer."""
 
     encoder: PretrainedEncoderConfig = field(default_factory=PretrainedEncoderConfig)
     """The encoder."""

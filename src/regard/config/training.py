@@ -190,7 +190,7 @@ class TrainingConfig(Settings):
     """Whether to write TensorBoard logs in addition to CSV files."""
     track: Annotated[tuple[Literal["wandb", "mlflow", "trackio"], ...], Role.ADJUSTABLE] = ()
     """Libraries that also get the rows of the logs and the changed settings: `wandb` (Weights & Biases), `mlflow`, `trackio`.
-    Nothing is sent unless one is named, and each library decides by its own environment variables where to.
+    By default, nothing is sent. The environment variables of each library decide where the data go.
     """
     track_project: Annotated[str, Role.ADJUSTABLE] = "regard"
     """Project of these libraries in which the run appears, under the name of its folder."""

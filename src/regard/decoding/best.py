@@ -104,8 +104,8 @@ def beam_search(
     check_request(model, decoding, n_best, record, reweight)
     if decoding.beam_size > 1 and model.policy is not None and not model.policy.has_beam:
         raise RequestError(
-            f"beam_size is {decoding.beam_size}, but this model chooses each word before it reads on (model.wait_k), and a "
-            "beam revises earlier words; set beam_size to 1"
+            f"beam_size is {decoding.beam_size}, but this model chooses each word before it reads on (model.wait_k), and "
+            "beam search revises earlier words; set beam_size to 1"
         )
     if not len(source):
         return []

@@ -17,8 +17,8 @@ def average_lagging(delays: Sequence[int] | Int[np.ndarray, " T"], source_length
 
     AL = 1/τ Σ_{t=1..τ} (g(t) − (t − 1) / r),    r = |y| / |x|,    τ = min {t : g(t) = |x|}
 
-    τ is the first word that is chosen after the whole source was read; later words do not lag. If no word was, τ = |y|. AL is k
-    for wait-k if both lengths are equal, and |x| for a translation of the whole sentence.
+    τ is the first word that is chosen after the whole source was read; later words are not counted. If there is no such word,
+    τ = |y|. AL is k for wait-k if both lengths are equal, and |x| for a translation of the whole sentence.
 
     Args:
         delays: g(t), the number of source tokens that were read when word t was chosen, for all |y| ≥ 1 words.

@@ -1,4 +1,4 @@
-"""ROUGE, the overlap of summaries with their references, by torchmetrics (extra `rouge`)."""
+"""ROUGE, the overlap of summaries with their references, computed by torchmetrics (extra `rouge`)."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ def rouge(texts: Sequence[str], references: Sequence[str], separate: Callable[[s
     Raises:
         RequestError: If torchmetrics is not installed.
 
-    Reference: Lin 2004, ROUGE: A Package for Automatic Evaluation of Summaries, section 2 and 3.
+    Reference: Lin 2004, ROUGE: A Package for Automatic Evaluation of Summaries, sections 2 and 3.
     """
     try:
         from torchmetrics.functional.text.rouge import rouge_score

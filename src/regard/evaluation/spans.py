@@ -50,8 +50,8 @@ def are_spans(names: Iterable[str]) -> bool:
 def find_spans(tags: Sequence[str]) -> list[Span]:
     """Return the spans that tags mark, by the rules of CoNLL's `conlleval`, which seqeval follows by default.
 
-    A tag I or E continues a span whose last tag is B or I and whose type is the same; every other tag but `O` begins a span,
-    also an I without a B before it.
+    A tag I or E continues a span whose last tag is B or I and whose type is the same; every other tag except `O` begins a span,
+    even an I without a B before it.
     """
     spans: list[Span] = []
     before, label = "O", ""
@@ -67,7 +67,7 @@ def find_spans(tags: Sequence[str]) -> list[Span]:
 
 @dataclass(frozen=True)
 class TagScores(Result):
-    """Scores of the tags of words. If tags mark spans, a predicted span counts if its words and its type are right."""
+    """Scores of the tags of words. If tags mark spans, a predicted span counts as right if its words and its type are right."""
 
     sentences: int
     words: int
@@ -84,7 +84,7 @@ class TagScores(Result):
     labels: tuple[LabelScores, ...]
     """Scores of each type of spans, or of each tag; `support` is the number of true spans or words."""
     confusions: tuple[tuple[str, str, int], ...]
-    """The most frequent mistakes: true type or tag of a word, predicted type or tag, number of words. `O` is outside spans."""
+    """The most frequent mistakes: true type or tag of a word, predicted type or tag, number of words. `O`: outside spans."""
     loss: float | None = None
     """Mean of −log p(tag) over the words, in nats, without words whose tags the model does not know; None if unknown."""
     unknown: tuple[str, ...] = ()

@@ -50,12 +50,12 @@ def check_reads_words(model: nn.Module) -> None:
         )
     if isinstance(getattr(model, "policy", None), WaitK):
         raise RequestError(
-            "this model waits for source words (model.wait_k), which the graphs of an export or a page do not; use regard "
-            "translate --live-words, or regard serve"
+            "this model waits for source words (model.wait_k), which the graphs of an export or a page cannot do; use "
+            "`regard translate --live-words` or `regard serve`"
         )
     if isinstance(getattr(model, "encoder", None), PretrainedSource):
         raise RequestError(
-            "this model has a pretrained encoder, which an export or a page does not support; use regard serve instead"
+            "this model has a pretrained encoder, which an export or a page does not support; use `regard serve` instead"
         )
 
 

@@ -6,7 +6,7 @@ with the probability a_s, its attention weight (See, Liu and Manning 2017, eq. 9
     p(w) = p_gen · P_vocab(w) + (1 − p_gen) · Σ_{s: x_s = w} a_s        p_gen = σ(g)
 
 The V words of the vocabulary are extended by those of one source of S positions: the id V + s is the word at position s, if the
-vocabulary lacks this word and it does not occur before. All other ids above V have the probability 0.
+vocabulary lacks this word and it does not occur earlier in the source. All other ids from V on have the probability 0.
 """
 
 import torch

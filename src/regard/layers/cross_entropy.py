@@ -133,7 +133,7 @@ def plain_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Compute the result of `linear_cross_entropy` from the logarithms of the words' probabilities.
 
-    Label smoothing is about the first `num_words` words; None for all.
+    Label smoothing gives probability to the first `num_words` words only; None for all.
     """
     nll = -log_probability.gather(1, target[:, None])[:, 0]
     loss = (1 - label_smoothing) * nll - label_smoothing * log_probability[:, :num_words].mean(dim=-1)
@@ -156,8 +156,8 @@ def called_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Compute the result of `linear_cross_entropy` for a function of the features that computes more than a linear map.
 
-    The logits of a chunk of positions are computed again for the gradient, so that those of all positions need no memory. Of
-    the words, the first `num_words` (None: all) share what label smoothing takes from the gold word.
+    The logits of each chunk of positions are computed again for the gradient, so that the logits of all positions are never in
+    memory at once. Label smoothing gives probability to the first `num_words` words only; None for all.
     """
 
     def sums_of(rows: Tensor, part: slice) -> tuple[Tensor, Tensor]:

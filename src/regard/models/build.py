@@ -241,7 +241,7 @@ def build_tagger(
 ) -> TextTagger:
     """Build a tagger with random weights: `regard.build_tagger("tagger", vocabulary_size=8000, num_tags=9)`.
 
-    `model(tokens, mask, places)` gives the scores of the tags of the words that begin at these places.
+    `model(tokens, mask, places)` returns the scores of the tags of the words that begin at the positions `places`.
 
     Args:
         config: Configuration of the model or of a run, or the name of a preset.

@@ -18,7 +18,7 @@ from regard.text.symbols import UNKNOWN
 
 @dataclass(frozen=True)
 class CopyingState:
-    """The state of the translator, and what can be copied from the source."""
+    """The state of the translator, and the ids of the source words that can be copied."""
 
     inner: DecoderState
     ids: Int[Tensor, "B S"]
@@ -97,7 +97,7 @@ class CopyingModel(Seq2Seq[CopyingState]):
         return features, MapsWithLoss(recorded, maps.loss) if isinstance(maps, MapsWithLoss) else recorded
 
     def logits(self, features: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch W"]:
-        """Return log p of the extended vocabulary, from features with all that copying needs (see `_extend`)."""
+        """Return log p of the extended vocabulary, from the features that `_extend` returns."""
         size = (features.shape[-1] - self.width - 1) // 2
         own, gate, weights, ids = features.split([self.width, 1, size, size], -1)
         return copy_log_probabilities(self.output(own.to(self.output.weight.dtype)), gate, weights, ids.long())

@@ -77,7 +77,7 @@ class ConvolutionalEmbedding(ImageEmbedding):
         super().__init__(grid, size, **options)
         halvings = grid.cell.bit_length() - 1
         widths = [max(_NARROWEST, size >> (halvings - step)) for step in range(1, halvings + 1)]
-        # Without a layer of the image's full size, a digit of 8 × 8 pixels is misread three times as often.
+        # Without a layer of the image's full size, digits of 8 × 8 pixels are misread three times as often (benchmarks/log.md).
         self.first = nn.Conv2d(grid.channels, _NARROWEST, 3, padding=1)
         self.first_norm = nn.GroupNorm(1, _NARROWEST)
         pairs = pairwise([_NARROWEST, *widths])

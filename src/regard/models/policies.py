@@ -4,7 +4,7 @@
     g(t) = max_{i≤t} (stop_i)         `HardStops`: the key at which hard monotonic attention stops (Raffel et al. 2017)
 
 Word t, counted from 1, is chosen after g(t) of the |x| source tokens have been read. The end symbol of the source is read
-like a token, so after the source's end the rest is translated as from a full sentence. The encoder must be causal, so that the
+like a token; after it, the rest is translated as from a full sentence. The encoder must be causal, so that the
 states of words that were read do not change when more words arrive. Then a search gives the same words for a growing source as
 for the whole one.
 
@@ -28,12 +28,12 @@ from regard.errors import ConfigError
 
 
 class Policy(ABC):
-    """How much of the source a model has read at each step."""
+    """Rule that says how much of the source a model has read at each step."""
 
     site: str = ""
-    """Attention site whose weights decide how much is read; empty if only the number of the step does."""
+    """Attention site whose weights decide how much is read; empty if this depends only on the number of the step."""
     has_beam: bool = True
-    """Whether a beam may be searched, which revises earlier words with later source words."""
+    """Whether beam search is possible, which revises earlier words after it has read later source words."""
 
     @abstractmethod
     def delays(self, num_steps: int, size: int, weights: Float[np.ndarray, "R S"] | None = None) -> Int[np.ndarray, " T"]:
@@ -54,7 +54,7 @@ class WaitK(Policy):
     has_beam = False
 
     def mask(self, first: int, num_steps: int, size: int, device: torch.device) -> Bool[Tensor, "T S"]:
-        """Return for some steps, counted from 0, which of `size` source words they may read: the first k + step."""
+        """Return which of `size` source words each step may read, counted from 0: the first k + step."""
         steps = torch.arange(first, first + num_steps, device=device)
         return torch.arange(size, device=device) < (self.k + steps)[:, None]
 
@@ -77,7 +77,7 @@ class HardStops(Policy):
 
 
 def build_wait(k: int, attentions: Sequence[Attention]) -> WaitK | None:
-    """Return the policy of a model whose attentions to the source are these; None if k is 0.
+    """Return the policy of a model with these attentions to its source; None if k is 0.
 
     Raises:
         ConfigError: If an attention depends on words that are masked, such as on the length of the source, or is monotonic.

@@ -1,4 +1,4 @@
-"""Encoders that others have trained, in the format of Hugging Face's `transformers`, with regard's attention sites.
+"""Pretrained encoders in the format of Hugging Face's `transformers`, with regard's attention sites.
 
 `transformers` builds the encoder and calls `attend_at_site` for the attention of each layer, so its weights are recorded and
 changed by site like those of regard's own layers. No code of a model is run: a model of a family that `transformers` itself
@@ -26,13 +26,13 @@ from regard.reweight import Sites
 from regard.text.tokenizers.pretrained import ARCHITECTURE, WEIGHTS, find_encoder
 
 FAMILIES = {"bert": 0, "roberta": 2, "xlm-roberta": 2, "camembert": 2, "distilbert": 0, "electra": 0, "ernie": 0}
-"""Values of `model_type` of the encoders that can be used, in which each token attends to all tokens; and the number of
-positions that no token has.
+"""Supported values of `model_type`, whose encoders let each token attend to all tokens; and the number of positions that each
+family leaves unused.
 """
 # Settings of an encoder that name code, formats or files, which are not followed.
 _IGNORED = {"auto_map", "quantization_config", "torch_dtype", "dtype", "architectures", "_name_or_path", "custom_pipelines"}
 _MOST_CHARACTERS, _MOST_LAYERS = 1 << 16, 200
-# Number of values of the states that a frozen encoder keeps of training texts, at most: 512 MB.
+# Maximum number of values that a frozen encoder keeps of the states of training texts: 512 MB.
 _MOST_KEPT = 1 << 27
 _LAYER = re.compile(r"\.layer\.(\d+)\.")
 _ADAPTER = re.compile(r"\.lora_[AB]\.")
@@ -80,7 +80,7 @@ def _import_transformers() -> Any:
 
 
 def _transformers_config(config: PretrainedEncoderConfig) -> Any:
-    """Return the encoder's settings as an object of `transformers`. They may come from a stranger."""
+    """Return the encoder's settings as an object of `transformers`. They are checked, because they may come from a stranger."""
     where = f"the {ARCHITECTURE} of the encoder '{config.name}'"
     try:
         plain = json.loads(config.architecture[:_MOST_CHARACTERS])
@@ -104,7 +104,7 @@ def _transformers_config(config: PretrainedEncoderConfig) -> Any:
     return made
 
 
-# The sites of the current call; nothing is recorded outside one, as when a gradient computes a layer again.
+# The sites of the current call. Outside a call, as when a layer is computed again for its gradient, nothing is recorded.
 _SITES: ContextVar[Sites | None] = ContextVar("sites", default=None)
 
 
@@ -169,9 +169,9 @@ class PretrainedEncoder(nn.Module):
         self.config = config
         known, library = _transformers_config(config), _import_transformers()
         self.stored = config.tuning == "whole" or config.include
-        """Whether `state_dict` holds all weights of the encoder."""
+        """Whether `state_dict` contains all weights of the encoder."""
         outside = not self.stored and torch.get_default_device().type != "meta"
-        if outside and _read_architecture(config.name) != config.architecture:  # a stranger's settings could need any memory
+        if outside and _read_architecture(config.name) != config.architecture:  # settings of a stranger could need any memory
             raise ConfigError(
                 f"the {ARCHITECTURE} of the encoder '{config.name}' is not the one that the model was trained with"
             )
@@ -202,7 +202,7 @@ class PretrainedEncoder(nn.Module):
         self._prepare_training()
 
     def _add_adapters(self) -> None:
-        """Add adapters to all linear maps of the layers, whose gradients compute each layer again, which saves memory."""
+        """Add adapters to all linear maps of the layers; each layer is computed again for its gradients, which saves memory."""
         try:
             from peft import LoraConfig, inject_adapter_in_model
         except ModuleNotFoundError as error:
@@ -302,7 +302,7 @@ class PretrainedEncoder(nn.Module):
             key = hashlib.sha256(rows[number, :length].tobytes()).digest()
             states = self._kept.get(key)
             if states is None:
-                # Each text is read alone, so that its states do not depend on the batch, which is another one after a resume.
+                # Each text is read alone, so that its states do not depend on the batch, which differs after a resume.
                 states = self._read(embedded[number : number + 1, :length], mask[number : number + 1, :length], Sites())[0]
                 if len(self._kept) * states.numel() < _MOST_KEPT:
                     self._kept[key] = states

@@ -80,7 +80,7 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     packed = False
     """Whether this is a packed copy (`regard.inference.pack`), whose linear maps choose the number format of their products."""
     policy: Policy | None = None
-    """How much of the source is read before each word is chosen; None for the whole source."""
+    """Rule for how much of the source is read before each word is chosen; None for the whole source."""
     alignment_step: Step = "produce"
     """Step whose attention aligns an output word: the step that predicts the word (`produce`), or that reads it (`consume`)."""
 

@@ -1,4 +1,4 @@
-"""Translators whose source a pretrained encoder reads, in place of the source's embedding and encoder.
+"""Translators with a pretrained encoder, in place of the source's embedding and encoder.
 
     s_1 … s_S = dropout(W encoder(x_1 … x_S) + b)
 
@@ -52,11 +52,11 @@ class RecurrentSource(PretrainedSource):
 
 
 class PretrainedEmbedding(nn.Module):
-    """The embeddings of an encoder, as a module of its own, whose output hooks can replace."""
+    """The embeddings of an encoder as a separate module, so that hooks can replace its output."""
 
     def __init__(self, encoder: PretrainedSource) -> None:
         super().__init__()
-        self._encoder = (encoder,)  # not a part: the weights belong to the encoder
+        self._encoder = (encoder,)  # in a tuple, so that it is not a submodule: the weights belong to the encoder
         self.embedding_dim = encoder.size
         """Width of the states that the encoder returns for the embeddings."""
 

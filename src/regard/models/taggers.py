@@ -27,7 +27,7 @@ class Tagged(NamedTuple):
 
 
 class PretrainedText(TextEncoder):
-    """h = encoder(tokens), with an encoder that others have trained; the tokens include its start and end symbols."""
+    """h = encoder(tokens), with a pretrained encoder; the tokens include its start and end symbols."""
 
     def __init__(self, config: PretrainedEncoderConfig, encoder_ids: Sequence[int]) -> None:
         super().__init__()

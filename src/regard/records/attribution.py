@@ -20,7 +20,7 @@ INPUTS = {
     "word": {"blank": "a text of unknown words", "removed": "left out", "inputs": "texts"},
     "patch": {"blank": "a black image", "removed": "painted black", "inputs": "images"},
 }
-"""Words for inputs of words and of patches, without what an attribution removes from them."""
+"""Words for these sentences, by the unit of the input: the empty input, and how a unit is removed."""
 
 _STATES = "A state also contains the neighbours of its {column}, so other {columns} may decide too."
 

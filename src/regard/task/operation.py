@@ -221,7 +221,7 @@ class TextOperation(Operation):
 
     @property
     def reads_words(self) -> bool:
-        """Whether the command processes the lines of standard input while their words arrive, by `process_words`."""
+        """Whether the command processes lines of standard input while their words arrive, with `process_words`."""
         return False
 
     def process_words(self, predictor: Any, words: Iterator[str], write: Callable[[str], object]) -> None:

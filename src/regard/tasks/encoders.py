@@ -1,4 +1,4 @@
-"""What tasks share whose models have a pretrained encoder: conflicts of its settings with others, and reading it for a run."""
+"""Settings of pretrained encoders, for all tasks: their conflicts with other settings, and reading the encoder of a run."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,17 +19,17 @@ def encoder_conflicts(
     name: str,
     default: TokenizerConfig | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield the conflicts of a pretrained encoder with its tokenizer, whose settings are `name`, and with the optimizer.
+    """Yield the conflicts of a pretrained encoder with its tokenizer, whose settings are called `name`, and with the optimizer.
 
-    The `default` tokenizer, which nobody chose, is not a conflict; a run replaces it.
+    The `default` tokenizer, which the user did not choose, is not a conflict; a run replaces it.
     """
     if isinstance(tokenizer, PretrainedTokenizerConfig):
         if tokenizer.name not in ("", encoder.name):
             message = f"{name}.name is '{tokenizer.name}', expected model.encoder.name ('{encoder.name}')"
             yield f"{name}.name", f"{message}; leave it out"
     elif tokenizer.kind != "auto" and tokenizer != default:
-        message = f"{name}.kind is '{tokenizer.kind}', but a pretrained encoder needs its own"
-        yield f"{name}.kind", f"{message}: set it to auto"
+        message = f"{name}.kind is '{tokenizer.kind}', but a pretrained encoder needs its own tokenizer"
+        yield f"{name}.kind", f"{message}; set it to auto"
     if config.training.optimizer == "muon":
         message = "training.optimizer is 'muon', which has one learning rate for all layers; expected adamw"
         yield "training.optimizer", message
@@ -48,12 +48,12 @@ def read_encoder_of(
     Args:
         encoder: Settings of the encoder.
         tokenizer: Settings of the tokenizer.
-        max_tokens: Maximum number of tokens of a text, without `ends` further ones.
+        max_tokens: Maximum number of tokens of a text, not counting the `ends` added symbols.
         ends: Number of symbols that are added to each text.
         tuning: Tuning for `auto`.
 
     Raises:
-        ConfigError: If the encoder cannot be read, or reads fewer tokens.
+        ConfigError: If the encoder cannot be read, or its maximum number of tokens is lower.
     """
     from regard.models.pretrained import max_tokens as most_tokens
     from regard.models.pretrained import read_encoder
@@ -73,6 +73,6 @@ def read_encoder_of(
 
 
 def with_encoder(config: Any) -> Any:
-    """Return the settings of a run of one text a row, with the architecture and the tokenizer of its pretrained encoder."""
+    """Return the settings of a run with one text per row, with the architecture and the tokenizer of its pretrained encoder."""
     encoder, tokenizer = read_encoder_of(config.model.encoder, config.tokenizer, config.data.max_tokens)
     return replace(config, model=replace(config.model, encoder=encoder), tokenizer=tokenizer)

@@ -18,7 +18,7 @@ from regard.text.tokenizers.tokenizer import Tokenizer
 
 
 class Copier:
-    """Conversion of source words and copied words to ids and back; equal words are those that the target reads as equal."""
+    """Conversion of source words and copied words to ids and back; the target's tokenizer decides which words are equal."""
 
     def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
         for side, tokenizer in (("source", source), ("target", target)):
@@ -42,7 +42,7 @@ class Copier:
         return np.stack([ids, [*self.ids(words), END]], axis=1)
 
     def extended(self, ids: Sequence[int], words: Sequence[str], source_words: Sequence[str]) -> list[int]:
-        """Return the ids of a target's words, with the id of the source's word for unknown words that the source has."""
+        """Return the ids of a target's words; an unknown word that is also in the source gets the id of the source word."""
         if UNKNOWN not in ids:
             return list(ids)
         known = {

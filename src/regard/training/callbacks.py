@@ -105,7 +105,7 @@ class Validation(Callback):
 
 
 class Logging(Callback):
-    """Write a row of the logs at each validation and every `LOGGED_EVERY` updates: a CSV file, and what `trackers` send.
+    """Write a row of the logs at each validation and every `LOGGED_EVERY` updates, to a CSV file and to trackers.
 
     After a resume, the logs continue from the rows of the checkpoint, so that there are no duplicates. Only the first of
     several processes writes.
@@ -180,7 +180,7 @@ class Logging(Callback):
                     if isinstance(tracker, TensorBoard):  # the disk is full
                         raise
                     self._trackers.remove((name, tracker))
-                    run.say(f"tracking by {name} has ended, and training goes on without it: {one_line(str(error))}")
+                    run.say(f"tracking by {name} has ended, and training continues without it: {one_line(str(error))}")
 
 
 class Checkpointing(Callback):

@@ -1,7 +1,7 @@
 """Search for settings with Optuna: each trial is an ordinary run, and its score is the monitored score of its best validation.
 
 The study is a file in a folder, to which every trial is added, so that a search can be interrupted and continued. A trial whose
-score so far is below the median of earlier trials at the same validation is pruned.
+score so far is worse than the median of earlier trials at the same validation is pruned.
 """
 
 import csv
@@ -20,7 +20,7 @@ from regard.errors import ConfigError, DataError, Interrupted, RegardError, Requ
 from regard.training.run import Callback, Run
 from regard.training.trainer import fit
 
-# Number of trials before the first one can be pruned, and before the search uses the scores of earlier trials.
+# Number of random trials at the beginning, none of which is pruned; later trials use the scores of earlier ones.
 _RANDOM = 5
 
 
@@ -32,7 +32,7 @@ class Range:
     low: float = 0.0
     high: float = 0.0
     log: bool = False
-    """Whether numbers are drawn uniformly by their logarithm."""
+    """Whether numbers are drawn uniformly on a logarithmic scale."""
     whole: bool = False
     """Whether the setting is a whole number."""
 
@@ -103,7 +103,7 @@ class _Watch(Callback):
 
     def start(self, run: Run) -> None:
         if not len(run.task.data.dev):
-            raise DataError("search: there are no dev examples to compare the trials by; name a file with --data.dev")
+            raise DataError("search: there are no dev examples to compare the trials with; name a file with --data.dev")
 
     def after_validation(self, run: Run, scores: dict[str, Any]) -> None:
         import optuna
@@ -187,7 +187,7 @@ def search(
             study.tell(trial, watch.best)
         except optuna.TrialPruned:
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-            say(f"trial {trial.number} is pruned: its score {watch.best:.4g} is below the median of earlier trials")
+            say(f"trial {trial.number} is pruned: its score {watch.best:.4g} is worse than the median of earlier trials")
         except Interrupted as error:
             raise Interrupted(
                 f"stopped during trial {trial.number}; repeat the command to continue, which tries its settings again",

@@ -1,7 +1,7 @@
-"""Send the rows of a run's logs to a service for tracking experiments; nothing is sent unless `training.track` names one.
+"""Send the rows of a run's logs to a library for tracking experiments; by default, nothing is sent (`training.track`).
 
-Each class is a few lines around a library, which is imported only when it is used. The library decides where the data go, by
-its own environment variables: `WANDB_MODE=offline`, `MLFLOW_TRACKING_URI`, `TRACKIO_SPACE_ID`, …
+Each class is a few lines around a library, which is imported only when it is used. The library's environment variables decide
+where the data go: `WANDB_MODE=offline`, `MLFLOW_TRACKING_URI`, `TRACKIO_SPACE_ID`, …
 """
 
 import importlib.util
@@ -137,7 +137,7 @@ def open_trackers(config: Any, folder: Path) -> list[tuple[str, Tracker]]:
         folder: Folder of the logs.
 
     Raises:
-        ConfigError: If a library refuses, for example because nobody is logged in.
+        ConfigError: If a library cannot start, for example because the user is not logged in.
     """
     names, file = config.training.track, folder / _FILE
     if not names:
@@ -159,7 +159,7 @@ def open_trackers(config: Any, folder: Path) -> list[tuple[str, Tracker]]:
 
 
 def _read(file: Path) -> dict[str, str]:
-    """Return the identities of tracked runs by library; those that a damaged file does not give are left out."""
+    """Return the identities of tracked runs by library, as far as the file can be read."""
     try:
         with disk.open_ordinary(file, "rb") as opened:
             found = json.loads(opened.read(_LARGEST))

@@ -126,12 +126,12 @@ def _attributed(record: AttentionRecord, site: str, kind: Kind, each: str, units
 
 
 def copying(view: WordView) -> list[str]:
-    """Return a sentence that says what the column p_gen is, if the view has it."""
+    """Return a sentence that explains the column p_gen, if the view has it."""
     if not view.p_gen or view.columns[-1:] != ("p_gen",):
         return []
     return [
-        "The last column, p_gen, is the probability that the step generated the word from the vocabulary; with the rest, "
-        "1 − p_gen, it copied a source word by the weights in the row."
+        "The last column, p_gen, is the probability that the step generated the word from the vocabulary; with the "
+        "remaining probability, 1 − p_gen, it copied a source word by the weights in the row."
     ]
 
 

@@ -95,7 +95,7 @@ def test_a_resumed_run_gives_the_same_bytes(texts, tmp_path, monkeypatch):
 
 def test_settings_that_conflict(texts, tmp_path):
     for settings, message in (
-        ({"tokenizer.kind": "words"}, "a pretrained encoder needs its own: set it to auto"),
+        ({"tokenizer.kind": "words"}, "a pretrained encoder needs its own tokenizer; set it to auto"),
         ({"data.vectors": texts}, "has its own embeddings"),
         ({"training.optimizer": "muon"}, "expected adamw"),
     ):

@@ -62,7 +62,10 @@ def test_it_trains_saves_and_shows_the_attention_of_words(settings, tuning):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tokenizer": {"kind": "words"}}, "tokenizer.kind is 'words', but a pretrained encoder needs its own: set it to auto"),
+        (
+            {"tokenizer": {"kind": "words"}},
+            "tokenizer.kind is 'words', but a pretrained encoder needs its own tokenizer; set it to auto",
+        ),
         ({"training": {"optimizer": "muon"}}, "training.optimizer is 'muon', which has one learning rate"),
         (
             {"model": {"kind": "recurrent"}, "tokenizer": {"kind": "pretrained"}},

@@ -125,7 +125,7 @@ def test_a_resumed_run_gives_the_same_bytes(tuning, pairs, tmp_path, monkeypatch
 
 def test_settings_that_conflict(pairs, tmp_path):
     for settings, message in (
-        ({"tokenizers.source.kind": "bpe"}, r"a pretrained encoder needs its own: set it to auto"),
+        ({"tokenizers.source.kind": "bpe"}, r"a pretrained encoder needs its own tokenizer; set it to auto"),
         ({"tokenizers.target.kind": "pretrained"}, "a target is not read by the encoder"),
         ({"tokenizers.joint": True}, "shares one vocabulary"),
         ({"training.optimizer": "muon"}, "expected adamw"),

@@ -18,7 +18,7 @@ class HistoryState(Rows):
     """The numbers, in float32 or float64; sums in half precision would lose small weights."""
 
     def widened(self, size: int) -> "HistoryState":
-        """Return the state for `size` keys; those that are new have had no weight."""
+        """Return the state for `size` keys; new keys have a history of 0."""
         return HistoryState(pad(self.history, (0, size - self.history.shape[1])))
 
 

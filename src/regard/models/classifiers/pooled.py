@@ -50,7 +50,7 @@ class WordDropout(nn.Module):
 
 
 class WordEmbedder(nn.Module):
-    """A base of models that embed the tokens of texts."""
+    """Base of models that embed the tokens of texts."""
 
     embedding: nn.Embedding
     word_dropout: WordDropout
@@ -71,7 +71,7 @@ class WordEmbedder(nn.Module):
 
 
 class TextEncoder(WordEmbedder, ABC):
-    """A base of models that compute a state for each token of a text: classifiers with a pooling, and encoders of taggers."""
+    """Base of models that compute a state for each token of a text: classifiers with a pooling, and encoders of taggers."""
 
     sites: tuple[str, ...] = ()
     size: int

@@ -13,7 +13,7 @@ from regard.reweight import Sites
 
 
 class PretrainedClassifier(PooledClassifier):
-    """logits = W pool(encoder(tokens)) + b, with an encoder that others have trained.
+    """logits = W pool(encoder(tokens)) + b, with a pretrained encoder.
 
     The tokens include the start and the end symbol of the encoder, which the pooling also reads. A frozen encoder reads each
     training text once.

@@ -94,7 +94,7 @@ def build_around(
 
 
 def _find_policy(config: RecurrentSettings, attention: Attention) -> Policy | None:
-    """Return how much of the source is read before each word; None for the whole source."""
+    """Return the policy for reading the source; None if the whole source is read first."""
     if not isinstance(config, RecurrentConfig) or config.encoder.bidirectional:
         return None
     if config.wait_k:

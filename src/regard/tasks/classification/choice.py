@@ -47,10 +47,10 @@ _COMBINED_UP_TO = 2_000_000
 _SCORE_FOLDS = ((2_000, 5), (20_000, 3))
 # Number of texts that are held out for a combined classifier if there are more texts than in `_SCORE_FOLDS`.
 _DEV_SIZE = 1_000
-# Number of texts up to which a pretrained encoder is recommended, and the number below which all texts are trained on.
+# Number of texts up to which a pretrained encoder is recommended, and the number below which no text is held out.
 _FEW_TEXTS, _ALL_TRAINED = 7_000, 1_000
-# Mean number of texts of a label up to which an encoder learns from pairs of texts. Accuracy on SST-2's dev texts, learned from
-# 50 texts of each label, two draws: 79.2 and 78.3%, but 76.5 and 75.1% without pairs.
+# Mean number of texts per label up to which an encoder learns from pairs of texts. Accuracy on SST-2's dev texts, trained on
+# 50 texts of each label, two draws: 79.2 and 78.3% with pairs, 76.5 and 75.1% without.
 _PAIRED = 60
 # Learning rate of the encoder's top layer as a share of that of the other layers, by `tuning`; adapters need a higher rate.
 _RATES = {"whole": 0.1, "lora": 1.0}
@@ -84,7 +84,7 @@ def _encoder_settings(given: UserSettings, tuning: str, survey: LabelledSurvey) 
     rate = _OUTPUT_RATE if paired or tuning == "frozen" else _RATE
     settings |= {"model.contrastive": paired, "training.learning_rate": rate}
     settings["model.encoder.rate"] = _RATES.get(tuning, 0.1) * _RATE / rate
-    if survey.texts < _ALL_TRAINED:  # a tenth of them would be too few to choose a checkpoint by, and is better trained on
+    if survey.texts < _ALL_TRAINED:  # a tenth of them is too few to choose a checkpoint, and more useful in training
         settings["data.dev_size"] = 0
     return settings
 

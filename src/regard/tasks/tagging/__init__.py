@@ -13,7 +13,7 @@ _WORDS = TaskWords(
   regard train tagging --data.train en_ewt-ud-train.conllu --data.columns 1,3
   regard train tagging --data.train train.conll --model.kind transformer --model.attention.kind multihead
 """,
-    data="files with a word and its tag in each line and an empty line after each sentence (CoNLL), or with lists of words\n"
+    data="files with one word and its tag per line and an empty line after each sentence (CoNLL), or with lists of words\n"
     "and tags (.jsonl .json .parquet)",
     missing="a file of tagged sentences",
     use=('regard tag DIR "a sentence"', 'regard look DIR "a sentence"', "regard evaluate DIR test.conll", "regard serve DIR"),

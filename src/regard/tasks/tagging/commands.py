@@ -37,13 +37,13 @@ class Tag(TextOperation):
     """Tag the words of texts."""
 
     spaces: bool = False
-    """Whether words and punctuation marks are separated by spaces in the texts already. Otherwise, texts are split into words
-    and punctuation marks by the rules of Unicode."""
+    """Whether the texts have spaces between all words and punctuation marks. If False, texts are split into words and
+    punctuation marks by the rules of Unicode."""
 
     name: ClassVar = "tag"
     help: ClassVar = """\
 Tag each word of the given texts, of the lines of --input FILE, or of the lines of standard input.
-For each word, one line is printed: the word, a tab, its tag. An empty line follows each text, so `regard evaluate` and
+For each word, one line is printed: the word, a tab and its tag. An empty line follows each text, so `regard evaluate` and
 `regard train tagging` can read the output. A table gets the tags and the spans that they mark as columns."""
     examples: ClassVar = """\
   regard tag runs/names "Ada Lovelace lived in London."
@@ -66,7 +66,7 @@ For each word, one line is printed: the word, a tab, its tag. An empty line foll
         return {"text": result.text, **words, "spans": [asdict(span) for span in result.spans]}
 
     def render(self, result: TaggedText, number: int) -> str:
-        """Return a word and its tag in each line, and an empty line."""
+        """Return one word and its tag per line, and an empty line."""
         return "".join(f"{word}\t{tag}\n" for word, tag in zip(result.words, result.tags, strict=True))
 
     def cells(self, result: TaggedText) -> tuple[str, str]:

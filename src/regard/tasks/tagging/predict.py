@@ -134,8 +134,8 @@ class Tagger(Predictor):
         for number, (own, named) in enumerate(zip(sentences, tags, strict=True), 1):
             if len(own) != len(named) or not own:
                 raise RequestError(
-                    f"evaluate: sentence {number} has {len(own)} words and {len(named)} tags, expected as many of both, at "
-                    "least one"
+                    f"evaluate: sentence {number} has {len(own)} words and {len(named)} tags, expected the same number of "
+                    "both, at least 1"
                 )
         encoded = encode_words(self.tokenizer, sentences, self.config.data.max_tokens)
         logits, _ = self._run(encoded, len(sentences), [], progress=progress)

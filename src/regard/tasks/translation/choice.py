@@ -99,7 +99,9 @@ def _choose(survey: PairSurvey, given: UserSettings) -> Choice:
     if given.find("model.encoder") and not pretrained:
         preferred = "recurrent"  # a Transformer's own encoder has no settings
     kind = given.kind("model", _MODELS, preferred)
-    if str(given.find("model.wait_k") or "0") != "0":  # a beam revises words, and words that have not arrived are not read
+    if (
+        str(given.find("model.wait_k") or "0") != "0"
+    ):  # beam search revises words, and the encoder must not read words that have not arrived
         held_out |= {"decoding.beam_size": 1} | ({"model.encoder.bidirectional": False} if kind == "recurrent" else {})
     if kind == "recurrent":
         preset, settings = given.kind("model.decoder", _DECODERS, "luong"), _recurrent(survey, words, given)
@@ -203,7 +205,7 @@ class TranslationTable(SettingsTable):
         choice = _choose(survey_pairs(data) if read else PairSurvey(1000, STAND_IN, STAND_IN), given)
         if str(given.find("model.copy")).lower() != "true" or given.find("tokenizers") is not None:
             return choice
-        # Only words can be copied, and only those outside the vocabulary need it: words that occur once.
+        # Only words can be copied, and the model learns it from words outside the vocabulary, which are those that occur once.
         others = {name: value for name, value in choice.settings.items() if not name.startswith("tokenizers.")}
         words = {f"tokenizers.{side}.{name}": value for side in ("source", "target") for name, value in _COPIED.items()}
         return replace(choice, settings=others | words | _joint(False))

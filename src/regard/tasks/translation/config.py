@@ -102,7 +102,7 @@ class TranslationConfig(RunConfig):
         if model.wait_k and self.decoding.beam_size > 1:
             yield (
                 "decoding.beam_size",
-                f"decoding.beam_size is {self.decoding.beam_size}, but a beam revises words after it has read on, and "
+                f"decoding.beam_size is {self.decoding.beam_size}, but beam search revises words after it has read on, and "
                 f"model.wait_k is {model.wait_k}; set decoding.beam_size to 1",
             )
         if model.copy:
@@ -114,13 +114,13 @@ class TranslationConfig(RunConfig):
             yield "data.columns", f"data.columns names {len(data.columns)}, expected two: the source's and the target's"
 
     def _copying_conflicts(self) -> Iterator[tuple[str, str]]:
-        """Yield conflicts with `model.copy`: tokens that are no words, and losses without a form for an extended vocabulary."""
+        """Yield conflicts with `model.copy`: tokens that are not words, and losses without an extended vocabulary."""
         for side in ("source", "target"):
             if (kind := getattr(self.tokenizers, side).kind) in ("bpe", "unigram", "characters"):
                 yield (
                     f"tokenizers.{side}.kind",
                     f"model.copy copies words, but tokenizers.{side}.kind is '{kind}', which spells unknown words from known "
-                    "parts: set it to words, or model.copy to false",
+                    "parts; set it to words, or model.copy to false",
                 )
         if not isinstance(self.training.consistency, NoConsistencyConfig):
             yield "training.consistency.kind", "model.copy is true, which needs training.consistency.kind none"

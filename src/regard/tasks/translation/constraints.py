@@ -57,7 +57,7 @@ class TargetConstraints:
         return bool(self._prefixes[number].ids or self._phrases[number])
 
     def copy_from(self, copier: Copier, sources: Sequence[str], sizes: Sequence[int]) -> None:
-        """Let unknown words of prefixes and phrases be those of the sources, of whose words the first `sizes` can be copied."""
+        """Copy unknown words of prefixes and phrases from the sources, of whose words the first `sizes` can be copied."""
 
         def known(encoding: Encoding, words: Sequence[str]) -> Encoding:
             return replace(encoding, ids=copier.extended(encoding.ids, encoding.words, words))

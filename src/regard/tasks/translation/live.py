@@ -28,7 +28,7 @@ from regard.tasks.translation.sources import Source
 from regard.text.symbols import END
 from regard.text.tokenizers.tokenizer import Tokenizer
 
-# Number of source tokens before the end is known that give the largest limit of a search.
+# Number of source tokens that is assumed until the source ends; it sets the length limit of the search.
 _UNKNOWN_LENGTH = 1000
 
 
@@ -38,7 +38,7 @@ class GrowingSource:
     Args:
         words: The further words; the iterator may wait for them.
         tokenizer: The tokenizer of the source.
-        longest: Maximum number of tokens; the next word then begins another source.
+        longest: Maximum number of tokens; a word that does not fit begins another source.
     """
 
     def __init__(self, words: Iterator[str], tokenizer: Tokenizer, longest: int) -> None:
@@ -46,7 +46,7 @@ class GrowingSource:
         self.text, self.ids = "", list[int]()
         self.ended = False
         self.next_word: str | None = None
-        """The word that did not fit; None if all words have arrived, or the source has not ended."""
+        """The word that did not fit; None if there is none, or the source has not ended."""
 
     def read(self, word: str | None = None) -> None:
         """Wait for the next word, or take `word`, and add its tokens; after the last word, add the end symbol."""
@@ -105,7 +105,7 @@ class GrowingModel(Seq2Seq[Any]):
         return logits, {}, after
 
     def _wait_for(self, step: int) -> bool:
-        """Read the words that the step, counted from 0, needs at least; return whether there were new ones."""
+        """Read at least the words that the step, counted from 0, needs; return whether there were new ones."""
         needed, before = step + self.policy.k if isinstance(self.policy, WaitK) else 1, len(self.source.ids)
         while len(self.source.ids) < needed and not self.source.ended:
             self.source.read()
@@ -124,7 +124,7 @@ class GrowingModel(Seq2Seq[Any]):
 
 
 def translate_live(translator: Any, words: Iterable[str], write: Callable[[str], object], decoding: DecodingConfig) -> str:
-    """Translate a sentence while its words arrive; see `Translator.translate_live`, whose object is `translator`."""
+    """Translate a sentence while its words arrive; see `Translator.translate_live`."""
     if translator.model.policy is None or not hasattr(translator.model, "decoder"):
         raise RequestError(
             "translate_live: this model reads the whole source before it writes the first word; train one with "

@@ -233,9 +233,9 @@ class Translator(Predictor):
             settings: Settings of the search, as for `translate`.
 
         Raises:
-            RequestError: If the model needs the whole source, which is True for all models without `model.wait_k`, except
-                recurrent ones with hard monotonic attention, an encoder of one direction and the bridge `zeros`; if the
-                tokenizer splits earlier words in another way when later ones arrive; also as for `translate`.
+            RequestError: If the model needs the whole source, as all models without `model.wait_k` do, except recurrent ones
+                with hard monotonic attention, an encoder of one direction and the bridge `zeros`; if the tokenizer splits
+                earlier words in another way when later ones arrive; also as for `translate`.
         """
         return translate_live(self, words, write, self.decoding(beam_size=1, **settings))
 
@@ -355,7 +355,7 @@ class Translator(Predictor):
             settings: Settings of the search, as for `translate`. The loss is computed in the model's own number format.
 
         Returns:
-            The scores; with average lagging if the model translates sources while they arrive, and the search is greedy.
+            The scores, with average lagging if the model translates sources while they arrive and the search is greedy.
 
         Raises:
             RequestError: If there are no pairs, the numbers of sources and targets differ, or the package for ROUGE is missing;

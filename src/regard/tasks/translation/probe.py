@@ -30,7 +30,7 @@ class TranslationProbe(MeasuredProbe):
         if model.copies:
             raise RequestError(
                 "the model copies source words (model.copy), for which there are neither attributions nor measures of "
-                "faithfulness; look at its attention and at p_gen (`regard look`)"
+                "faithfulness; inspect its attention and p_gen (`regard look`)"
             )
         self.model, self.source = model, source
         self.starts = int(source.ndim == 2 and source[0, 0].item() == START)

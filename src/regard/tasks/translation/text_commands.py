@@ -120,7 +120,7 @@ For each sentence, one line is printed, in order."""
             if getattr(self, name) != facts_of(type(self))[name].default:
                 raise RequestError(f"translate: {name} needs the whole source; leave out {name}, or --live-words")
         if self.live_words and self.settings.get("beam_size", 1) > 1:
-            raise RequestError("translate: a beam revises words that --live-words has written; set the beam to 1")
+            raise RequestError("translate: beam search revises words that --live-words has written; set the beam to 1")
 
     def run(
         self, predictor: Translator, texts: Sequence[Text], *, record: Sites = (), progress: bool = False

@@ -35,7 +35,7 @@ class Format:
 
 @cache
 def _formats() -> dict[str, Format]:
-    # `pkgutil` would find no module where the folder cannot be read for want of memory.
+    # `pkgutil` would silently find no module if the folder cannot be read for lack of memory.
     modules = (file.name.removesuffix(".py") for file in files(__name__).iterdir() if file.name[0] not in "_.")
     return {name: found for module in modules for name, found in import_module(f"{__name__}.{module}").FORMATS.items()}
 

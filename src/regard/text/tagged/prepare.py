@@ -28,7 +28,7 @@ from regard.text.tagged.readers import WHAT, read_tagged
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 NO_TAG = -1
-"""Number at the end of shorter rows of tags in a batch."""
+"""Number that pads shorter rows of tags in a batch."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class EncodedWords:
 
 
 def encode_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], longest: int) -> EncodedWords:
-    """Convert words to tokens, at least one for each, and split sentences of more than `longest` tokens between words.
+    """Convert words to tokens, at least one per word, and split sentences of more than `longest` tokens between words.
 
-    Of a word with more tokens than `longest`, the model reads only the first ones; it is tagged all the same.
+    A word with more than `longest` tokens is truncated, and is tagged like other words.
     """
     ends = bool(tokenizer.encoder_ids)  # a pretrained encoder has start and end symbols
     longest = max(1, longest - 2) if ends else longest

@@ -1,4 +1,4 @@
-"""Read tagged sentences from CoNLL files and from tables with lists of words and tags, with a report on skipped sentences."""
+"""Read tagged sentences from CoNLL files and from tables with lists of words and tags, and report the skipped sentences."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ Sentence = tuple[Sequence[Any], Sequence[Any], int, str]
 
 
 def read_tagged(paths: Sequence[str | Path], data: TaggedDataConfig, report: ReadingReport) -> Iterator[Chunk]:
-    """Read tagged sentences, chunk by chunk; the report is filled on the way.
+    """Read tagged sentences, chunk by chunk, and fill the report.
 
     The first column of a chunk has the tags of each sentence, and the second its words, both separated by spaces. Words and
     tags are stripped and converted to the Unicode form of `data.normalization`; an underscore replaces white space inside them,
@@ -45,7 +45,7 @@ def _read_file(file: Path, data: TaggedDataConfig, report: ReadingReport) -> Ite
     form = detect_format(file) if data.format == "auto" else data.format
     if form == "csv":
         raise DataError(
-            f"{file}: is a comma-separated table, expected CoNLL (a word and its tag in each line, an empty line after each "
+            f"{file}: is a comma-separated table, expected CoNLL (one word and its tag per line, an empty line after each "
             'sentence), or JSON lines such as {"tokens": ["in", "Rome"], "tags": ["O", "B-LOC"]}; convert it, or set '
             "data.format"
         )

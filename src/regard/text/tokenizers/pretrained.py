@@ -25,7 +25,7 @@ ARCHITECTURE, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenize
 """Files of an encoder."""
 HUB = "hf://"
 """Beginning of the name of an encoder that may be downloaded."""
-# Texts of the symbols for padding and for unknown words, of BERT and of RoBERTa and their successors.
+# Texts of the symbols for padding and unknown words in BERT, RoBERTa and their successors.
 _PAD, _UNKNOWN = ("[PAD]", "<pad>"), ("[UNK]", "<unk>")
 _MOST_SYMBOLS = 10_000_000
 _PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".h5", ".msgpack")
@@ -60,7 +60,7 @@ def find_encoder(name: str) -> Path:
         )
     if missing[0] == WEIGHTS and any(path.suffix in _PICKLES for path in folder.iterdir()):
         raise ConfigError(
-            f"{where}, only weights in a format that can run code when it is read; convert them with "
+            f"{where}, only weights in a format that can run code when they are read; convert them with "
             "model.save_pretrained(…), which writes safetensors"
         )
     raise ConfigError(f"{where}; expected the folder of a model in the format of Hugging Face's transformers")
@@ -85,7 +85,7 @@ def _find_cached(name: str) -> Path:
             if not name.startswith(HUB):
                 raise
             return Path(snapshot_download(address, **wanted))
-    except (HfHubHTTPError, HFValidationError, OSError) as error:  # errors of connections are OSErrors
+    except (HfHubHTTPError, HFValidationError, OSError) as error:  # connection errors are OSErrors
         hint = "check the name and the network" if name.startswith(HUB) else f"to download it, write {HUB}{name}"
         raise ConfigError(
             f"there is no encoder '{name}', neither as a folder nor in the cache of Hugging Face; {hint}"
@@ -103,7 +103,7 @@ def read_library(name: str) -> tuple[str, str]:
 
 @contextmanager
 def _reported(name: str) -> Iterator[None]:
-    """Raise a ConfigError for errors of the library: `Exception`, or a class of its own below `BaseException`."""
+    """Raise a ConfigError for errors of the library, some of which are only a `BaseException`."""
     try:
         yield
     except BaseException as error:
@@ -145,7 +145,7 @@ class PretrainedScheme(Scheme):
             lacks = "padding" if first[0] < 0 else "unknown words" if first[1] < 0 else "the start and the end of a text"
             raise ConfigError(f"{name} has no symbols of its own for {lacks}; expected those of an encoder such as BERT")
         with _reported(name):
-            self.library.encode("a \U0001f9ff")  # probably an unknown symbol
+            self.library.encode("a \U0001f9ff")  # has an unknown character, which some tokenizers fail on
         texts = {number: text for text, number in numbers.items()}
         if max(texts) >= _MOST_SYMBOLS:
             raise ConfigError(f"{name} has a symbol with the id {max(texts):,}, expected less than {_MOST_SYMBOLS:,}")

@@ -78,7 +78,7 @@ class Scheme(ABC):
     whole_texts: ClassVar[bool] = False
     """Whether `encode` and `encode_batch` find the tokens of a whole text, instead of `split` and `units`."""
     needs: ClassVar[str] = ""
-    """Rules that only a Python library has, so that a page cannot split text by them; empty for rules of regard."""
+    """Rules that only a Python library implements, so that a page cannot use them; empty for regard's own rules."""
 
     def __init__(self, kind: str, language: str, pre_tokenizer: Any) -> None:
         self.kind, self.language, self.pre_tokenizer = kind, language, pre_tokenizer
