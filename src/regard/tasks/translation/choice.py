@@ -99,9 +99,8 @@ def _choose(survey: PairSurvey, given: UserSettings) -> Choice:
     if given.find("model.encoder") and not pretrained:
         preferred = "recurrent"  # a Transformer's own encoder has no settings
     kind = given.kind("model", _MODELS, preferred)
-    if (
-        str(given.find("model.wait_k") or "0") != "0"
-    ):  # beam search revises words, and the encoder must not read words that have not arrived
+    # Beam search revises words that were written, and an encoder of both directions needs words that have not arrived.
+    if str(given.find("model.wait_k") or "0") != "0":
         held_out |= {"decoding.beam_size": 1} | ({"model.encoder.bidirectional": False} if kind == "recurrent" else {})
     if kind == "recurrent":
         preset, settings = given.kind("model.decoder", _DECODERS, "luong"), _recurrent(survey, words, given)
