@@ -63,7 +63,7 @@ def recurrent(decoder: str, attention: AttentionConfig, **settings) -> Recurrent
 
 def configs() -> dict[str, RecurrentConfig | TransformerConfig]:
     found: dict[str, RecurrentConfig | TransformerConfig] = {}
-    for name, kind in KINDS.items():
+    for name, kind in sorted(KINDS.items()):
         heads = {"num_heads": 2} if issubclass(kind, HeadsConfig) else {}
         for decoder in DECODERS:
             found[f"{decoder}-{name}"] = recurrent(decoder, kind(**heads))
