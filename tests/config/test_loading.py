@@ -305,3 +305,9 @@ def test_dotted_and_nested_names_meet():
     for name in (".training", "training..patience", "training."):
         assert fails({name: 3}) == f"unknown setting '{name}': a part of its name is empty"
     assert fails(parse_layer("out: x\ntraining.schedule.kinds: x", "run.yaml")).startswith("run.yaml:2: ")
+
+
+@pytest.mark.parametrize("task", ["language", "captioning"])
+def test_only_tasks_that_read_with_an_encoder_have_its_tokenizer(task):
+    with pytest.raises(ConfigError, match="tokenizer.kind is 'pretrained', expected one of: words, .*auto"):
+        load_config({"task": task, "data": {"train": ["x"]}, "tokenizer": {"kind": "pretrained"}})

@@ -5,7 +5,7 @@ from dataclasses import field
 from typing import Annotated, Literal
 
 from regard.config.captioner import CaptionerConfig, RecurrentCaptionerConfig
-from regard.config.data import CaptionDataConfig, TokenizerConfig, WordsConfig
+from regard.config.data import AutoConfig, CaptionDataConfig, LearnedTokenizer, WordsConfig
 from regard.config.fields import Role
 from regard.config.model import TransformerConfig
 from regard.config.run import RunConfig
@@ -26,7 +26,7 @@ class CaptioningConfig(RunConfig):
     task: Literal["captioning"] = "captioning"
     data: CaptionDataConfig = field(default_factory=CaptionDataConfig)
     """Training data."""
-    tokenizer: Annotated[TokenizerConfig, Role.VOCABULARY] = field(default_factory=WordsConfig)
+    tokenizer: Annotated[LearnedTokenizer | AutoConfig, Role.VOCABULARY] = field(default_factory=WordsConfig)
     """Tokenizer of the texts."""
     model: CaptionerConfig = field(default_factory=RecurrentCaptionerConfig)
     """Architecture of the model."""

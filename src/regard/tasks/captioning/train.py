@@ -1,7 +1,9 @@
 """Training of captioners: that of translators, whose sources are images."""
 
 from dataclasses import replace
+from typing import cast
 
+from regard.config.data import LearnedTokenizer
 from regard.tasks.captioning.config import CaptioningConfig
 from regard.tasks.translation.train import TrainableTranslator, WriterTraining
 from regard.text.captions.prepare import CaptionSchema, ImageCorpus, choose_canvas
@@ -36,7 +38,7 @@ class CaptioningTraining(WriterTraining):
         if not (config.data.height and config.data.width and config.data.colour != "auto"):
             config = replace(config, data=replace(config.data, **choose_canvas(config.data)))
         data = prepare_data(CaptionSchema(config.data, config.tokenizer, learned), seed=config.seed, progress=progress)
-        return replace(config, tokenizer=data.configs[0]), data, data.tokenizers[0]
+        return replace(config, tokenizer=cast(LearnedTokenizer, data.configs[0])), data, data.tokenizers[0]
 
     def sizes(self, parts: Tokenizer) -> tuple[int, ...]:
         """Return the size of the vocabulary."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Annotated, Literal
 
-from regard.config.data import BPEConfig, TextDataConfig, TokenizerConfig
+from regard.config.data import AutoConfig, BPEConfig, LearnedTokenizer, TextDataConfig
 from regard.config.fields import Role
 from regard.config.language import GenerationConfig, LanguageModelConfig
 from regard.config.run import RunConfig
@@ -24,7 +24,7 @@ class LanguageConfig(RunConfig):
     task: Literal["language"] = "language"
     data: TextDataConfig = field(default_factory=TextDataConfig)
     """Training data."""
-    tokenizer: Annotated[TokenizerConfig, Role.VOCABULARY] = field(default_factory=BPEConfig)
+    tokenizer: Annotated[LearnedTokenizer | AutoConfig, Role.VOCABULARY] = field(default_factory=BPEConfig)
     """Tokenizer of the texts."""
     model: LanguageModelConfig = field(default_factory=LanguageModelConfig)
     """Architecture of the model."""

@@ -2,8 +2,9 @@
 
 import re
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
+from regard.config.data import LearnedTokenizer
 from regard.errors import ConfigError
 from regard.scripts import is_spaceless
 from regard.tasks.language.config import LanguageConfig
@@ -61,7 +62,7 @@ class LanguageTraining(WordTraining):
             unit = find_unit(check_file(config.data.train[0], WHAT), config.data.encoding)
             config = replace(config, data=replace(config.data, unit=unit))
         data = prepare_data(TextSchema(config.data, config.tokenizer, learned), seed=config.seed, progress=progress)
-        return replace(config, tokenizer=data.configs[0]), data, data.tokenizers[0]
+        return replace(config, tokenizer=cast(LearnedTokenizer, data.configs[0])), data, data.tokenizers[0]
 
     def held_out(self, config: LanguageConfig, parts: Tokenizer) -> tuple[list[str], bool]:
         """Return beginnings of dev texts; see `Training.held_out`."""
