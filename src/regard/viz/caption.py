@@ -130,8 +130,8 @@ def copying(view: WordView) -> list[str]:
     if not view.p_gen or view.columns[-1:] != ("p_gen",):
         return []
     return [
-        "The last column, p_gen, is the probability that the step generated the word from the vocabulary; with the "
-        "remaining probability, 1 − p_gen, it copied a source word by the weights in the row."
+        "The last column, p_gen, is the probability that the step generated the word from the vocabulary; with the rest, "
+        "1 − p_gen, it copied a source word by the weights in the row."
     ]
 
 
