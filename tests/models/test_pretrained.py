@@ -149,6 +149,14 @@ BAD = {
     "another family": (lambda folder: _set(folder, model_type="gpt2"), "model_type 'gpt2', expected one of: bert,"),
     "too many layers": (lambda folder: _set(folder, num_hidden_layers=10**9), "1,000,000,000 layers, expected 1 to 200"),
     "wrong value": (lambda folder: _set(folder, num_hidden_layers="x"), "has a wrong value"),
+    "wrong type": (lambda folder: _set(folder, model_type=[]), r"has model_type \[\]"),
+    "unknown function": (lambda folder: _set(folder, hidden_act="nope"), "has a wrong value: KeyError 'nope'"),
+    "no width": (lambda folder: _set(folder, hidden_size=0), "has a wrong value: ZeroDivisionError"),
+    "other positions": (
+        lambda folder: _set(folder, position_embedding_type="relative_key"),
+        "'relative_key', expected absolute",
+    ),
+    "damaged weights": (lambda folder: (folder / "model.safetensors").write_bytes(b"{"), "weights of the encoder .* cannot be"),
     "not JSON": (lambda folder: (folder / "config.json").write_text("{"), "cannot be read"),
 }
 
@@ -159,6 +167,18 @@ def test_folders_that_are_refused(case, tmp_path):
     damage(Path(shutil.copytree(tiny_encoder(), tmp_path / "encoder")))
     with pytest.raises(ConfigError, match=message):
         build(str(tmp_path / "encoder"))
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft 0.21 with transformers 5.24
+def test_further_settings_and_files_of_a_folder_are_not_used(tmp_path):
+    from peft import LoraConfig, get_peft_model
+
+    folder = Path(shutil.copytree(tiny_encoder(), tmp_path / "encoder"))
+    adapted = get_peft_model(transformers.AutoModel.from_pretrained(folder), LoraConfig(r=2, target_modules=["query"]))
+    adapted.save_pretrained(folder)  # an adapter that transformers would load too
+    _set(folder, return_dict=False, chunk_size_feed_forward=3, num_labels=10**9)
+    (tokens, mask), own, plain = texts(), build(str(folder), tuning="frozen"), build(tiny_encoder(), tuning="frozen")
+    assert torch.equal(own(own.embed(tokens), mask, Sites()), plain(plain.embed(tokens), mask, Sites()))
 
 
 def test_a_name_that_does_not_exist(tmp_path, monkeypatch):

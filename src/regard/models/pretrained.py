@@ -8,13 +8,16 @@ defines is built from its settings, and its weights are read from a safetensors 
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from regard.attention.capabilities import reweighted
@@ -29,8 +32,13 @@ FAMILIES = {"bert": 0, "roberta": 2, "xlm-roberta": 2, "camembert": 2, "distilbe
 """Supported values of `model_type`, whose encoders let each token attend to all tokens; and the number of positions that each
 family leaves unused.
 """
-# Settings of an encoder that name code, formats or files, which are not followed.
-_IGNORED = {"auto_map", "quantization_config", "torch_dtype", "dtype", "architectures", "_name_or_path", "custom_pipelines"}
+# Settings that decide which weights an encoder has and what it computes from them. All others, among them names of code, are
+# left out.
+_USED = {
+    *("vocab_size", "type_vocab_size", "task_type_vocab_size", "use_task_id", "pad_token_id", "max_position_embeddings"),
+    *("hidden_size", "embedding_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "hidden_act"),
+    *("dim", "hidden_dim", "n_layers", "n_heads", "activation", "sinusoidal_pos_embds", "layer_norm_eps"),
+}
 _MOST_CHARACTERS, _MOST_LAYERS = 1 << 16, 200
 # Maximum number of values that a frozen encoder keeps of the states of training texts: 512 MB.
 _MOST_KEPT = 1 << 27
@@ -79,6 +87,17 @@ def _import_transformers() -> Any:
     return transformers
 
 
+@contextmanager
+def _reported(config: PretrainedEncoderConfig) -> Iterator[None]:
+    """Raise a ConfigError for errors of `transformers`, which checks settings in many ways."""
+    try:
+        yield
+    except Exception as error:
+        reason = (str(error).splitlines() or [""])[0]
+        message = f"the {ARCHITECTURE} of the encoder '{config.name}' has a wrong value: {type(error).__name__} {reason:.200}"
+        raise ConfigError(message) from error
+
+
 def _transformers_config(config: PretrainedEncoderConfig) -> Any:
     """Return the encoder's settings as an object of `transformers`. They are checked, because they may come from a stranger."""
     where = f"the {ARCHITECTURE} of the encoder '{config.name}'"
@@ -87,18 +106,15 @@ def _transformers_config(config: PretrainedEncoderConfig) -> Any:
         family = plain["model_type"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(f"{where} does not describe a model: it has no model_type") from error
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         code = "; its own code is not run" if "auto_map" in plain else ""
         raise ConfigError(f"{where} has model_type {family!r:.60}, expected one of: {', '.join(FAMILIES)}{code}")
-    plain = {name: value for name, value in plain.items() if name not in {*_IGNORED, "model_type"}}
-    plain |= {"is_decoder": False, "add_cross_attention": False}
-    try:
-        made = _import_transformers().AutoConfig.for_model(family, **plain)
+    if (kind := plain.get("position_embedding_type", "absolute")) != "absolute":  # the library would leave these weights out
+        raise ConfigError(f"{where} has position_embedding_type {kind!r:.60}, expected absolute")
+    library = _import_transformers()
+    with _reported(config):
+        made = library.AutoConfig.for_model(family, **{name: value for name, value in plain.items() if name in _USED})
         layers = int(made.num_hidden_layers)
-    except ConfigError:
-        raise
-    except Exception as error:  # the library checks values in many ways
-        raise ConfigError(f"{where} has a wrong value: {str(error).splitlines()[0]:.200}") from error
     if not 1 <= layers <= _MOST_LAYERS:
         raise ConfigError(f"{where} has {layers:,} layers, expected 1 to {_MOST_LAYERS}")
     return made
@@ -176,7 +192,8 @@ class PretrainedEncoder(nn.Module):
                 f"the {ARCHITECTURE} of the encoder '{config.name}' is not the one that the model was trained with"
             )
         library.AttentionInterface.register("regard", attend_at_site)
-        self.body = library.AutoModel.from_config(known, attn_implementation="regard").float()
+        with _reported(config):
+            self.body = library.AutoModel.from_config(known, attn_implementation="regard").float()
         if getattr(self.body, "pooler", None) is not None:
             self.body.pooler = None  # regard's pooling replaces it
         self.size, self.num_layers = int(known.hidden_size), int(known.num_hidden_layers)
@@ -246,15 +263,15 @@ class PretrainedEncoder(nn.Module):
         shown = library.utils.logging.is_progress_bar_enabled()
         library.utils.logging.disable_progress_bar()
         try:
+            # Given a folder, the library would also load adapters that it finds there.
             loaded, facts = type(self.body).from_pretrained(
-                folder,
+                None,
                 config=self.body.config,
+                state_dict=load_file(folder / WEIGHTS),
                 dtype=torch.float32,
-                local_files_only=True,
-                use_safetensors=True,
                 output_loading_info=True,
             )
-        except (OSError, RuntimeError, ValueError, KeyError) as error:
+        except (OSError, RuntimeError, ValueError, KeyError, SafetensorError) as error:
             reason = (str(error).splitlines() or [""])[0]
             raise ConfigError(
                 f"the weights of the encoder '{name}' cannot be read ({reason:.200}); copy the encoder again"

@@ -159,10 +159,10 @@ def cut_rows(ids: Ids, offsets: Offsets, longest: int) -> tuple[Rows, npt.NDArra
     cut = lengths > longest
     if not cut.any() and lengths.all():
         return (ids, offsets), cut  # nearly always, so this is the fast form
-    kept, last = np.minimum(lengths, longest), np.where(lengths > 0, ids[offsets[1:] - 1], PAD)
+    kept, last = np.minimum(lengths, longest), np.append(ids, PAD)[offsets[1:] - 1]
     ids = ids[ranges(offsets[:-1], kept)]
     begins = np.cumsum(kept) - kept
-    if END in last:  # a pretrained tokenizer's end symbol stays the last one
+    if END in last[cut]:  # a pretrained tokenizer's end symbol stays the last one
         ids[(begins + kept - 1)[cut & (last == END)]] = END
     ids = np.insert(ids, begins[kept == 0], UNKNOWN).astype(np.int32, copy=False)
     return (ids, np.r_[0, np.cumsum(np.maximum(kept, 1))].astype(np.int64)), cut

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from regard.text.corpora import LabelledCorpus, cut_rows
@@ -56,6 +56,7 @@ def test_batches_are_those_of_a_plain_loop(tmp_path, chunks, seed, multiple):
 
 @many
 @given(rows=st.lists(st.lists(st.integers(4, 99), max_size=9), max_size=8), longest=st.integers(1, 9))
+@example(rows=[[]], longest=1)
 def test_rows_are_cut_and_empty_ones_filled(rows, longest):
     (ids, offsets), cut = cut_rows(*flat(rows), longest)
     assert cut.tolist() == [len(row) > longest for row in rows]

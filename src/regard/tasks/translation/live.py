@@ -130,6 +130,8 @@ def translate_live(translator: Any, words: Iterable[str], write: Callable[[str],
             "translate_live: this model reads the whole source before it writes the first word; train one with "
             "--model.wait_k 3, or with an encoder of one direction, bridge zeros and monotonic attention"
         )
+    if isinstance(words, str):
+        raise RequestError("translate_live: words is a text, expected its words one by one, such as text.split()")
     parts = list[str]()
     arriving, first = iter(words), None
     while True:
