@@ -247,6 +247,11 @@ class PretrainedEncoder(nn.Module):
         self.register_state_dict_post_hook(_leave_out)
         self.register_load_state_dict_pre_hook(_put_back)
 
+    def load_pretrained(self) -> None:
+        """Copy the pretrained weights into a new encoder that training changes; others have them already."""
+        if self.stored:
+            self.load()
+
     def load(self) -> None:
         """Copy the weights of the encoder's folder into the encoder.
 

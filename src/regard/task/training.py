@@ -318,8 +318,12 @@ class Training(ABC):
                 "mean other tokens or labels. To train it further, name its folder, whose vocabulary is then used: "
                 "regard.fit({'data.train': …}, start_from='runs/…'), or `regard train … --from runs/…`"
             )
+        is_new = start is None and not getattr(built, "vocabulary", "")
         built.vocabulary = vocabulary  # kept with the model: a resumed run, an ensemble and a student compare it
         custom: Custom = "model" if model is not None else "attention" if attention is not None else ""
+        for part in built.modules() if is_new else ():
+            if load := getattr(part, "load_pretrained", None):  # an encoder that others have trained
+                load()
         task = self.trainable(config, data, built, parts, custom)
         self.begin(task, start, progress=progress)
         return task

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from encoders import save_encoder, tiny_encoder
 
 import regard
-from regard.config.loading import load_config
+from regard.config.loading import load_config, read_config
 from regard.errors import BundleError, ConfigError, Interrupted, RequestError
 from regard.training.callbacks import Checkpointing
 
@@ -61,6 +62,16 @@ def test_from_training_to_a_bundle(tuning, texts, tmp_path):
     assert result.attention.source_word_of == (-1, 0, 1, 2, 3, -1)
     assert result.attention.weights["encoder.1"].shape == (2, 6, 6)
     assert "encoder.0" in loaded.model.sites
+
+
+def test_the_encoder_of_a_trained_model_keeps_its_weights(texts, tmp_path):
+    settings = {"model.encoder.tuning": "whole", "model.encoder.rate": 1.0}
+    model = train(texts, tmp_path / "run", **settings).model
+    trained = model.encoder.body.get_input_embeddings().weight.detach().clone()
+    config = replace(read_config(tmp_path / "run/config.yaml"), out=str(tmp_path / "again"))
+    config = replace(config, training=replace(config.training, learning_rate=1e-9, max_epochs=1))
+    again = regard.fit(config, model=model, progress=False)
+    np.testing.assert_allclose(again.model.encoder.body.get_input_embeddings().weight.detach(), trained, atol=1e-6)
 
 
 def test_a_model_names_its_encoder_or_holds_it(texts, tmp_path):

@@ -114,6 +114,8 @@ def test_refusals():
     whole = make((*TRANSFORMER[:-1], "wait_k: 0"))
     with pytest.raises(RequestError, match="reads the whole source before it writes the first word"):
         whole.translate_live(["fox"])
+    with pytest.raises(RequestError, match="words is a text, expected its words one by one"):
+        make(TRANSFORMER).translate_live("a b")
     with pytest.raises(RequestError, match="min_length is 5 tokens, but max_length is 3"):
         make(TRANSFORMER).translate_live(["fox"], min_length=5, max_length=3)
 

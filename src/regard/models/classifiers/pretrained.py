@@ -1,6 +1,6 @@
 """A pretrained encoder with attention pooling."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from regard.config import PretrainedClassifierConfig
 from regard.models.classifiers.pooled import PooledClassifier
 from regard.models.pretrained import PretrainedEncoder
-from regard.models.text_classifier import Example
 from regard.reweight import Sites
 
 
@@ -55,8 +54,3 @@ class PretrainedClassifier(PooledClassifier):
         wrong = (unit @ unit.T - (label[:, None] == label).float()).square()
         loss = (wrong.sum() - wrong.diagonal().sum()) / max(len(label) - 1, 1)
         return [self.output(self.output_dropout(context.detach()))], loss
-
-    def prime(self, examples: Iterable[Example], *, label_weight: Float[Tensor, " C"] | None = None) -> None:
-        """Copy the pretrained weights into an encoder that training changes; others have them already."""
-        if self.encoder.stored:
-            self.encoder.load()

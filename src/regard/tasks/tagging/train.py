@@ -13,7 +13,6 @@ from torch.nn import functional
 
 from regard.config import PretrainedTaggerConfig
 from regard.evaluation.spans import score_tags
-from regard.models.pretrained import PretrainedEncoder
 from regard.models.taggers import TextTagger
 from regard.task import Scores, Trainable, Training, Validator
 from regard.tasks.encoders import with_encoder
@@ -116,13 +115,6 @@ class TaggingTraining(Training):
         data = prepare_data(_schema(config, learned), seed=config.seed, progress=progress)
         tags = Labels(data.labels.names, False, data.labels.counts)
         return replace(config, tokenizer=data.configs[0]), data, TaggerParts(data.tokenizers[0], tags)
-
-    def begin(self, task: Trainable, start: Any, *, progress: bool) -> None:
-        """Copy the weights of a trained model, or those of a pretrained encoder that training changes."""
-        super().begin(task, start, progress=progress)
-        encoder = getattr(task.model.encoder, "encoder", None)
-        if not start and isinstance(encoder, PretrainedEncoder) and encoder.stored:
-            encoder.load()
 
     def held_out(self, config: TaggingConfig, parts: TaggerParts) -> tuple[list[str], bool]:
         """Return dev sentences; see `Training.held_out`."""

@@ -10,7 +10,6 @@ import numpy as np
 from torch import Tensor
 
 from regard.attention.base import Attention
-from regard.bundle import StartFiles
 from regard.config import PretrainedSourceConfig, TokenizersConfig
 from regard.config.model import RecurrentSettings
 from regard.decoding import Hypothesis, greedy
@@ -18,9 +17,8 @@ from regard.errors import ConfigError, DataError
 from regard.evaluation.words import quality, warn_of_zero
 from regard.machine import Machine, in_parts, prediction_tokens, to_device
 from regard.models.seq2seq import Seq2Seq
-from regard.models.sources import PretrainedSource
 from regard.plurals import counted
-from regard.task import Trainable, Validator
+from regard.task import Validator
 from regard.tasks.encoders import read_encoder_of
 from regard.tasks.objective import draw_gold
 from regard.tasks.translation.config import TranslationConfig
@@ -302,7 +300,6 @@ class TranslationTraining(WriterTraining):
     def build(self, config: TranslationConfig, parts: Tokenizers, model: Any, attention: Any) -> Seq2Seq:
         """Build the model; see `Training.build`."""
         built = super().build(config, parts, model, attention)
-        self._is_new = not built.vocabulary
         if built.copies != config.model.copy:
             raise ConfigError(
                 f"the model given to fit {'copies' if built.copies else 'does not copy'} source words, but model.copy is "
@@ -311,13 +308,6 @@ class TranslationTraining(WriterTraining):
         if config.data.alignments and "cross" not in built.sites:
             raise ConfigError("data.alignments trains attention, but this model has none over the source (no site `cross`)")
         return built
-
-    def begin(self, task: Trainable, start: StartFiles | None, *, progress: bool) -> None:
-        """Copy the pretrained weights into an encoder that training changes; others have them already."""
-        super().begin(task, start, progress=progress)
-        encoder = getattr(task.model, "encoder", None)
-        if isinstance(encoder, PretrainedSource) and encoder.stored and self._is_new and start is None:
-            encoder.load()
 
 
 def _read_encoder(config: TranslationConfig) -> TranslationConfig:
