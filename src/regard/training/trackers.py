@@ -77,20 +77,14 @@ class Wandb(Tracker):
         self._run.finish()
 
 
-class Trackio(Tracker):
-    """A run of Trackio, which identifies runs by their names."""
+class Trackio(Wandb):
+    """A run of Trackio, which has the functions of `wandb`, and identifies runs by their names."""
 
     def __init__(self, project: str, name: str, identity: str, settings: Mapping[str, Any]) -> None:
         import trackio
 
         self.identity = identity or f"{name}-{secrets.token_hex(4)}"
-        self._run: Any = trackio.init(project=project, name=self.identity, resume="allow", config=dict(settings))
-
-    def log(self, values: Mapping[str, float], step: int) -> None:
-        self._run.log(dict(values), step=step)
-
-    def close(self) -> None:
-        self._run.finish()
+        self._run = trackio.init(project=project, name=self.identity, resume="allow", config=dict(settings))
 
 
 class MLflow(Tracker):

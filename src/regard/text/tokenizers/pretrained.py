@@ -125,7 +125,6 @@ class PretrainedScheme(Scheme):
 
     name = "pretrained"
     """The kind of the tokenizer."""
-    whole_texts = True
     needs = "the rules of a pretrained tokenizer"
 
     def __init__(self, content: str, name: str) -> None:

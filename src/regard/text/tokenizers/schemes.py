@@ -75,8 +75,6 @@ class Scheme(ABC):
     """Symbol for the space before a word; empty if spaces are not symbols."""
     leading_space: ClassVar[bool] = False
     """Whether the first word of a text also has the mark of a preceding space."""
-    whole_texts: ClassVar[bool] = False
-    """Whether `encode` and `encode_batch` find the tokens of a whole text, instead of `split` and `units`."""
     needs: ClassVar[str] = ""
     """Rules that only a Python library implements, so that a page cannot use them; empty for regard's own rules."""
 
@@ -90,14 +88,6 @@ class Scheme(ABC):
     def units(self, word: str, *, first: bool) -> Sequence[str]:
         """Split a word into units, which the vocabulary looks up; `first` is True if a space precedes the word."""
         return (word,)
-
-    def encode(self, text: str) -> tuple[list[int], list[str], list[int]]:
-        """Return the ids of a text, its words, and the word of each token, if the scheme reads whole texts."""
-        raise NotImplementedError
-
-    def encode_batch(self, texts: Sequence[str]) -> tuple[Any, Any]:
-        """Return the ids of all texts, and the number of ids of each text, if the scheme reads whole texts."""
-        raise NotImplementedError
 
     def to_plain(self) -> str:
         """Return everything else that determines the ids of a text, besides the symbols and the kind."""

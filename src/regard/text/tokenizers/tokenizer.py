@@ -61,7 +61,7 @@ class Tokenizer:
         self.normalization = normalization
         self._model = symbols.model()
         self._id_of = {token: number for number, token in enumerate(symbols.tokens) if number >= _NUM_SPECIAL}
-        self.keeps_space = not set(WHITE_SPACE).isdisjoint("".join(symbols.tokens)) and not scheme.whole_texts
+        self.keeps_space = not set(WHITE_SPACE).isdisjoint("".join(symbols.tokens)) and not isinstance(scheme, PretrainedScheme)
         self._whole_units = symbols.merges is None and symbols.scores is None
         self._cache: dict[str, list[int]] = {}  # ids of chunks; frequent chunks are soon cached again after it was cleared
 
@@ -101,8 +101,9 @@ class Tokenizer:
 
     def encode(self, text: str) -> Encoding:
         """Convert a text to symbols, and find the word of each symbol. Unknown words become the unknown symbol."""
-        if self.scheme.whole_texts:
-            return self._encode_whole(text)
+        if isinstance(self.scheme, PretrainedScheme):
+            found, owned, owners = self.scheme.encode(self._clean(text))
+            return Encoding(found, [self.symbols.tokens[number] for number in found], owned, owners)
         ids: list[int] = []
         words: list[str] = []
         word_of: list[int] = []
@@ -117,7 +118,7 @@ class Tokenizer:
     @property
     def has_whole_words(self) -> bool:
         """Whether each token is a word or a punctuation mark."""
-        return self._whole_units and not self.scheme.space and not self.scheme.whole_texts
+        return self._whole_units and not self.scheme.space and not isinstance(self.scheme, PretrainedScheme)
 
     def split(self, text: str) -> list[str]:
         """Return the words of a text with the original case: one for each token, if tokens are whole words."""
@@ -190,11 +191,6 @@ class Tokenizer:
         scheme = fields.get("scheme") or build_scheme(fields["kind"], fields["language"])
         return cls(symbols, scheme=scheme, lowercase=fields["lowercase"], normalization=fields["normalization"])
 
-    def _encode_whole(self, text: str) -> Encoding:
-        """Convert a text whose tokens the scheme finds."""
-        ids, words, word_of = self.scheme.encode(self._clean(text))
-        return Encoding(ids, [self.symbols.tokens[number] for number in ids], words, word_of)
-
     def _clean(self, text: str) -> str:
         return _clean(show_space(text) if self.keeps_space else text, self.normalization)
 
@@ -218,7 +214,7 @@ class Tokenizer:
 
     def _encode_part(self, texts: Sequence[str]) -> tuple[Int32[np.ndarray, " tokens"], Int64[np.ndarray, " texts"]]:
         """Return flat ids and the number of ids of each text."""
-        if self.scheme.whole_texts:
+        if isinstance(self.scheme, PretrainedScheme):
             return self.scheme.encode_batch(list(map(self._clean, texts)))
         # Texts are split at spaces, each different chunk is looked up once, and its ids are copied to all its occurrences.
         import pyarrow as pa  # the import takes a quarter of a second, and predictions do not need it
@@ -354,7 +350,7 @@ def _learn(
     starts = [0] * len(configs)  # number of texts whose first chunk has no symbol of a preceding space
     for columns in texts:
         for number, column in enumerate(columns):
-            if schemes[number].whole_texts:
+            if isinstance(schemes[number], PretrainedScheme):
                 continue  # nothing to learn
             cut = [text.split(" ") for text in column]
             counts[number].update(chain.from_iterable(cut))
