@@ -309,5 +309,5 @@ def test_dotted_and_nested_names_meet():
 
 @pytest.mark.parametrize("task", ["language", "captioning"])
 def test_only_tasks_that_read_with_an_encoder_have_its_tokenizer(task):
-    with pytest.raises(ConfigError, match="tokenizer.kind is 'pretrained', expected one of: words, .*auto"):
+    with pytest.raises(ConfigError, match=r"tokenizer\.kind is 'pretrained', expected one of: words, .*auto"):
         load_config({"task": task, "data": {"train": ["x"]}, "tokenizer": {"kind": "pretrained"}})
