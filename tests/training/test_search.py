@@ -92,6 +92,17 @@ def test_an_interrupted_search_continues_with_the_same_settings(runs, tmp_path):
         search(build, RANGES, tmp_path / "s", trials=4, facts="other data")
 
 
+def test_a_damaged_study(runs, tmp_path):
+    log = tmp_path / "s/study.log"
+    search(build, RANGES, tmp_path / "s", trials=1)
+    whole = log.read_bytes()
+    log.write_bytes(whole + b'{"half')  # as a full disk leaves it
+    assert len(search(build, RANGES, tmp_path / "s", trials=2)) == len(search(build, RANGES, tmp_path / "s", trials=2)) == 2
+    log.write_bytes(whole + b"[]\n")
+    with pytest.raises(DataError, match=r"study\.log is damaged"):
+        search(build, RANGES, tmp_path / "s", trials=2)
+
+
 def test_failed_trials_are_reported_and_do_not_count(runs, tmp_path):
     module.made_by.errors[0] = TrainingError("the loss is\nnot finite")
     said = []

@@ -7,6 +7,7 @@ score so far is worse than the median of earlier trials at the same validation i
 import csv
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import StringIO
@@ -155,13 +156,19 @@ def search(
     ranges = {name: _typed(name, one, types.get(name)) for name, one in ranges.items()}
     folder.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(
-        storage=JournalStorage(JournalFileBackend(str(folder / "study.log"))),
-        study_name="search",
-        direction="maximize",
-        load_if_exists=True,
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=_RANDOM),
-    )
+    log = folder / "study.log"
+    if log.exists() and (half := log.read_bytes().rpartition(b"\n")[2]):  # the disk was full, or the process was killed
+        os.truncate(log, log.stat().st_size - len(half))
+    try:
+        study = optuna.create_study(
+            storage=JournalStorage(JournalFileBackend(str(log))),
+            study_name="search",
+            direction="maximize",
+            load_if_exists=True,
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=_RANDOM),
+        )
+    except (ValueError, LookupError, TypeError) as error:
+        raise DataError(f"{log} is damaged ({error!s:.200}); remove it and its folder, or name another --out") from error
     own = json.dumps([facts, {name: repr(one) for name, one in sorted(ranges.items())}])
     if study.user_attrs.setdefault("own", own) != own:
         raise ConfigError(
