@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from docs.site.folding import folded, search_field
 from regard.cli.options import Parser
+from regard.config.plugins import BUILT_IN
 
 _CODE = re.compile(r"(`[^`]+`)")
 _OPTION = re.compile(r"(?<![\w-])(--[a-z](?:[\w.-]*\w)?)")
@@ -16,7 +17,6 @@ _SETTINGS = "settings:\n"  # begins the part of `regard train TASK --help` that 
 _ANY = "--any.setting"  # stands for all settings in the help of a command
 _FEW = 8
 """More options than this are folded."""
-TASKS = "translation", "classification", "language"
 
 
 def page() -> str:
@@ -26,7 +26,7 @@ def page() -> str:
     names = [
         name
         for command in command_names()
-        for name in ([f"train {task}" for task in TASKS] if command == "train" else [command])
+        for name in ([f"train {task}" for task in BUILT_IN] if command == "train" else [command])
     ]
     parsers = {name: parser_of(name.split()) for name in names}
     rows = [
@@ -95,7 +95,7 @@ def _section(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
             yield folded(f"{len(group)} options", entries) if len(group) > _FEW else entries
     if any(_ANY in action.option_strings for action in parser._actions):
         task = name.removeprefix("train ")
-        link = f"[settings of {task}](settings-{task}.md)" if task in TASKS else "[settings](settings.md)"
+        link = f"[settings of {task}](settings-{task}.md)" if task in BUILT_IN else "[settings](settings.md)"
         yield f"Every one of the {link} is an option too, such as `--training.max_epochs 5`."
     examples = (parser.epilog or "").partition(_SETTINGS)[0].removeprefix("examples:\n")
     if examples.strip():

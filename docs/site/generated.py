@@ -77,11 +77,9 @@ def changelog() -> str:
 
 def settings() -> dict[str, str]:
     """Return the page about settings, and one page for the settings of each task, by the names of their files."""
-    from regard.tasks.classification.config import ClassificationConfig
-    from regard.tasks.language.config import LanguageConfig
-    from regard.tasks.translation.config import TranslationConfig
+    from regard.config.plugins import BUILT_IN, locate_task
 
-    tasks = {"translation": TranslationConfig, "classification": ClassificationConfig, "language": LanguageConfig}
+    tasks = {name: locate_task(name).config_class for name in BUILT_IN}
     about = [
         "Set them in a YAML file (`regard train translation run.yaml`), on the command line (`--training.max_epochs 20`), or",
         'from Python (`regard.choose_config("translation", {"training.max_epochs": 20})`). Without a preset, settings that you',
