@@ -18,6 +18,8 @@ from regard.export.page import write_page
 from regard.export.page.contents import describe_tokenizer
 from regard.export.page.examples import _choose, choose_examples
 from regard.export.page.join import join_modules, read_file, read_library
+from regard.text.tokenizers.pretrained import PretrainedScheme
+from regard.text.tokenizers.schemes import SpacyScheme
 
 
 @pytest.fixture(scope="module")
@@ -166,12 +168,10 @@ def test_what_is_refused(runs, tmp_path, names, path, options, message):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_tokenizer_that_runs_in_python_only_is_refused():
-    class Spacy:
-        kind = "spacy"
-
-    with pytest.raises(RequestError, match="the source tokenizer splits text by spaCy's rules, which cannot run in a browser"):
-        describe_tokenizer(Spacy(), read="source")
+@pytest.mark.parametrize(("scheme", "rules"), [(SpacyScheme, "spaCy's rules"), (PretrainedScheme, "a pretrained tokenizer")])
+def test_a_tokenizer_that_runs_in_python_only_is_refused(scheme, rules):
+    with pytest.raises(RequestError, match=f"the source tokenizer splits text by .*{rules}, which cannot run in a browser"):
+        describe_tokenizer(SimpleNamespace(scheme=scheme), read="source")
 
 
 def test_other_models_are_refused(runs, tmp_path, monkeypatch):

@@ -139,6 +139,7 @@ def test_openapi_describes_the_limits(service):
         "/v1/classify",
         "/v1/generate",
         "/v1/caption",
+        "/v1/tag",
         "/v1/attention",
         "/v1/models",
     }
