@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -147,14 +148,33 @@ def search(
     """
     try:
         import optuna
-        from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend
     except ModuleNotFoundError as error:
         raise ConfigError(f"search needs the package optuna: {install_command('search')}") from error
     ends = [build({name: one.ends()[place] for name, one in ranges.items()}, str(folder / "0")) for place in (0, 1)]
     types = {name: facts.type for name, facts, _ in walk(ends[0])}
     ranges = {name: _typed(name, one, types.get(name)) for name, one in ranges.items()}
     folder.mkdir(parents=True, exist_ok=True)
+    study = _open_study(folder, json.dumps([facts, {name: repr(one) for name, one in sorted(ranges.items())}]))
+    while True:
+        found = _found(study, folder)
+        if sum(one.state != "failed" for one in found) >= trials:
+            return found
+        if len(found) >= trials + _RANDOM and not any(one.state == "complete" for one in found):
+            raise ConfigError(f"search: all {len(found)} trials failed; the messages above say why")
+        study.sampler = optuna.samplers.TPESampler(seed=seed + len(found), n_startup_trials=_RANDOM)
+        trial = study.ask()
+        settings = {name: one.suggest(trial, name) for name, one in ranges.items()}
+        say(f"trial {trial.number}: " + ", ".join(f"{name} {value}" for name, value in settings.items()))
+        _run(study, trial, partial(build, settings, str(folder / str(trial.number))), say)
+        after_trial(_found(study, folder))
+
+
+def _open_study(folder: Path, own: str) -> Any:
+    """Return the study of a folder, which must have been made with the same description `own`."""
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     log = folder / "study.log"
     if log.exists() and (half := log.read_bytes().rpartition(b"\n")[2]):  # the disk was full, or the process was killed
@@ -169,8 +189,7 @@ def search(
         )
     except (ValueError, LookupError, TypeError) as error:
         raise DataError(f"{log} is damaged ({error!s:.200}); remove it and its folder, or name another --out") from error
-    own = json.dumps([facts, {name: repr(one) for name, one in sorted(ranges.items())}])
-    if study.user_attrs.setdefault("own", own) != own:
+    if study.user_attrs.get("own", own) != own:
         raise ConfigError(
             f"the search in '{folder}' has other settings or ranges; repeat its command to continue it, or name another --out"
         )
@@ -178,34 +197,30 @@ def search(
     for one in study.get_trials(states=[optuna.trial.TrialState.RUNNING]):  # of a search that was interrupted
         study.tell(one.number, state=optuna.trial.TrialState.FAIL)
         study.enqueue_trial(one.params)
-    while True:
-        found = _found(study, folder)
-        if sum(one.state != "failed" for one in found) >= trials:
-            return found
-        if len(found) >= trials + _RANDOM and not any(one.state == "complete" for one in found):
-            raise ConfigError(f"search: all {len(found)} trials failed; the messages above say why")
-        study.sampler = optuna.samplers.TPESampler(seed=seed + len(found), n_startup_trials=_RANDOM)
-        trial = study.ask()
-        settings = {name: one.suggest(trial, name) for name, one in ranges.items()}
-        say(f"trial {trial.number}: " + ", ".join(f"{name} {value}" for name, value in settings.items()))
-        watch = _Watch(trial)
-        try:
-            fit(build(settings, str(folder / str(trial.number))), callbacks=[watch])
-            study.tell(trial, watch.best)
-        except optuna.TrialPruned:
-            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-            say(f"trial {trial.number} is pruned: its score {watch.best:.4g} is worse than the median of earlier trials")
-        except Interrupted as error:
-            raise Interrupted(
-                f"stopped during trial {trial.number}; repeat the command to continue, which tries its settings again",
-                signal_number=error.exit_code - 128,
-            ) from error
-        except DataError:
-            raise
-        except RegardError as error:
-            study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            say(f"trial {trial.number} failed: {one_line(str(error))}")
-        after_trial(_found(study, folder))
+    return study
+
+
+def _run(study: Any, trial: Any, build: Callable[[], RunConfig], say: Callable[[str], object]) -> None:
+    """Run a trial, and tell the study how it ended."""
+    import optuna
+
+    watch = _Watch(trial)
+    try:
+        fit(build(), callbacks=[watch])
+        study.tell(trial, watch.best)
+    except optuna.TrialPruned:
+        study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        say(f"trial {trial.number} is pruned: its score {watch.best:.4g} is worse than the median of earlier trials")
+    except Interrupted as error:
+        raise Interrupted(
+            f"stopped during trial {trial.number}; repeat the command to continue, which tries its settings again",
+            signal_number=error.exit_code - 128,
+        ) from error
+    except DataError:
+        raise
+    except RegardError as error:
+        study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        say(f"trial {trial.number} failed: {one_line(str(error))}")
 
 
 def _typed(name: str, found: Range, type_: Any) -> Range:
