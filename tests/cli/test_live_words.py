@@ -98,7 +98,7 @@ def test_a_terminal(monkeypatch):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"texts": ["a"]}, "leave a text out"), ({"json": True}, "leave --json out"), ({"output": "x"}, "leave --output out")],
+    [({"texts": ["a"]}, "leave the text out"), ({"json": True}, "leave --json out"), ({"output": "x"}, "leave --output out")],
 )
 def test_refusals(options, message):
     with pytest.raises(RequestError, match=f"shout: --live-words reads standard input and prints at once; {message}"):

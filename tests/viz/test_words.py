@@ -49,6 +49,14 @@ def test_label_truth_probabilities_weights_and_the_note_are_said(tmp_path):
     assert {"A note.", "weight", "0", "0.80"} <= set(shown)
 
 
+def test_equal_weights_name_no_words_and_values_are_not_called_weights(tmp_path):
+    record([[0.25, 0.25, 0.25]], ["a", "b", "c"], ["x"], probabilities={"x": 1.0}).save(tmp_path / "words.svg")
+    assert "All words have the same weight, 0.25." in texts(tmp_path / "words.svg")
+    record({"values": [[0.5, -0.25]]}, ["a", "b"], ["x"], probabilities={"x": 1.0}).save(tmp_path / "values.svg")
+    assert "value" in texts(tmp_path / "values.svg")
+    assert "weight" not in texts(tmp_path / "values.svg")
+
+
 def test_a_label_without_a_probability_and_a_title_of_ones_own(tmp_path):
     it = made(label="both of them")
     it.save(tmp_path / "words.svg")

@@ -42,7 +42,7 @@ def _front_matter(card: Card) -> str:
 
 def _usage(bundle: Bundle, card: Card) -> str:
     own = f", {bundle.custom}=…" if bundle.custom else ""
-    commands = find_task(bundle.config.task).words.use
+    commands = find_task(bundle.config.task).commands(bundle.config)
     lines = [] if own or not commands else [*commands, ""]
     lines += ["import regard", *(line.replace("LOAD", f'regard.load("DIR"{own})') for line in card.code)]
     note = f"\n\nThe {bundle.custom} is a Python object of the model's author; pass it when you load the model." if own else ""

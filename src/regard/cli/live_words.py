@@ -32,7 +32,7 @@ def main(operation: TextOperation, model: Any, options: argparse.Namespace) -> N
     """Process the lines of standard input word by word until it ends."""
     given = [name for name in ("texts", "input", "output", "json", "heatmap") if getattr(options, name, None)]
     if given:
-        named = f"a {operation.text}" if given[0] == "texts" else f"--{given[0]}"
+        named = f"the {operation.text}" if given[0] == "texts" else f"--{given[0]}"
         raise RequestError(f"{operation.name}: --live-words reads standard input and prints at once; leave {named} out")
     if sys.stdin is None:
         raise RequestError(f"{operation.name}: standard input is closed, but --live-words reads it")

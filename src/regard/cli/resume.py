@@ -50,4 +50,4 @@ def main(arguments: Sequence[str]) -> None:
             raise RequestError(f"resume: '--{name}' is not an option here; in regard: {answer}")
     settings = read_settings(RunFolder(folder).read_start()[0].task, overrides) if overrides else {}
     model = resume(folder, overrides=settings)
-    say_what_next(folder, model.config.task)
+    say_what_next(folder, model.config)

@@ -88,4 +88,4 @@ def _search(task: str, given: Mapping[str, str], others: Sequence[str], trials: 
     show(f"\nThe table is in {folder / 'trials.csv'}, and the scores are drawn in {picture}.")
     settings = " ".join(f"--{name} {value}" for name, value in best.settings.items())
     show(f"Best: trial {best.number} ({best.monitor} {best.score:.4g}): {settings}")
-    train.say_what_next(best.folder, task)
+    train.say_what_next(best.folder, first)

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> None:
         show(cross_validate(config).render())
         return
     fit(config)
-    say_what_next(config.out, task)
+    say_what_next(config.out, config)
 
 
 def read_arguments(task: str, arguments: Sequence[str], *, choose: bool = False) -> RunConfig:
@@ -244,11 +244,11 @@ def _named(arguments: Sequence[str]) -> set[str]:
     return {argument.partition("=")[0].rpartition(".")[2] for argument in arguments if argument.startswith("--")}
 
 
-def say_what_next(folder: str, task: str) -> None:
+def say_what_next(folder: str, config: RunConfig) -> None:
     """Print where the model is, and commands to use it; only the first of several processes prints this."""
     if not read_ranks().first:
         return
-    commands = "\n".join(f"  {command.replace('DIR', folder)}" for command in find_task(task).words.use)
+    commands = "\n".join(f"  {command.replace('DIR', folder)}" for command in find_task(config.task).commands(config))
     show(f"\nThe model is in {folder}." + (f" Next:\n{commands}" if commands else ""))
 
 

@@ -46,6 +46,11 @@ class RunConfig(Settings):
     chosen: Annotated[tuple[str, ...], Role.DERIVED] = ()
     """Explanations of the settings that regard chose from the data. This field is written by regard; do not set it."""
 
+    @property
+    def fits_page(self) -> bool:
+        """Whether `regard page` can write the model, if the command supports the task."""
+        return True
+
     def __repr__(self) -> str:
         """Return the task and the settings that differ from the defaults, as YAML that `--config` reads."""
         settings = {"task": self.task} | changed_settings(self)

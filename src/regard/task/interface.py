@@ -79,6 +79,10 @@ class Task:
     def files(self) -> tuple[frozenset[str], ...]:
         return (frozenset({self.bundle_format.file}),)
 
+    def commands(self, config: RunConfig) -> Sequence[str]:
+        """Return those commands of `words.use` that work for models with these settings."""
+        return [command for command in self.words.use if config.fits_page or not command.startswith("regard page")]
+
     def file_operation(self, name: str) -> type[FileOperation] | None:
         """Return the operation on files with this name; None if the task has none."""
         return next((one for one in self.operations if one.name == name and issubclass(one, FileOperation)), None)

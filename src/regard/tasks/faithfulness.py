@@ -93,6 +93,8 @@ class Report(ABC):
 
     noun: ClassVar[str]
     """Noun for an input, such as `text`."""
+    unit: ClassVar[str] = "word"
+    """Noun for a part of an input that is removed."""
     meaning: ClassVar[str]
     """Explanation of the bars."""
     ways: ClassVar[Mapping[str, str]]
@@ -177,7 +179,7 @@ class Report(ABC):
         header = ["attribution", *self.ways, "p vs. attention", "seconds", f"{self.noun}s"]
         best = max(known, key=lambda one: one.losses[first])
         better = [one.name for one in known if one.p and one.p[first] < CERTAIN and one.losses[first] > known[0].losses[first]]
-        told = f"The words that decide are found best by {best.name}: without them, the probability falls by "
+        told = f"The {self.unit}s that decide are found best by {best.name}: without them, the probability falls by "
         told += f"{best.losses[first]:.3f}"
         told += f"; with attention, by {known[0].losses[first]:.3f}" if best is not known[0] else ""
         told += f". Better than attention (p < {CERTAIN:g}): {', '.join(better) or 'none'}."

@@ -115,6 +115,11 @@ def shows(
     return f"{what} ({label(sites[0], 80)}{which})."
 
 
+def bar_name(site: str) -> str:
+    """Return the name of the colour bar of a site's picture: attributions are values, not weights."""
+    return "value" if site in ATTRIBUTIONS else "weight"
+
+
 def _attributed(record: AttentionRecord, site: str, kind: Kind, each: str, units: tuple[str, str]) -> str:
     """Return sentences that say what an attribution's values are, and what they do not show."""
     row, column = units

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regard.records import AttentionRecord
 from regard.viz import colour, picture
-from regard.viz.caption import axis_names, empty, note, write
+from regard.viz.caption import axis_names, bar_name, empty, note, write
 from regard.viz.labels import label, runs_right_to_left
 from regard.viz.numbers import blank_cells, decimals, fixed, greatest
 from regard.viz.picture import Picture
@@ -66,7 +66,7 @@ def draw(
             picture.colours(matrix, colour.full_scale(matrix, given=scale)),
             (rows, columns),
             cell=(side if angle else width, side),
-            names=(down, across, "weight"),
+            names=(down, across, bar_name(site)),
             angle=angle,
             size=size,
             unknown=(view.unknown_rows, unknown_columns),

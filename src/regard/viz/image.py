@@ -66,7 +66,7 @@ def draw(
         drawn.draw(figure)
         shades = picture.colours(np.concatenate([values.ravel() for line in lines for _, values in line]), top)
         place = (0.5, figure.content().y1 + 0.14, _BAR_WIDTH, _BAR_HEIGHT)
-        figure.add_bar(place, shades, "weight", ticks=3)
+        figure.add_bar(place, shades, captions.bar_name(sites[0]), ticks=3)
         figure.finish(title, foot, least_width=_MIN_WIDTH)
     return figure
 

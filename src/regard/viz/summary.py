@@ -10,6 +10,8 @@ from regard.viz.labels import isolated, label, left_to_right
 from regard.viz.numbers import decimals, fixed, greatest, probability
 
 _MOST_LABELS = 6
+# Largest relative difference of weights that are called the same: a mean in half precision has such differences.
+_SAME = 1e-3
 
 
 def headline(record: AttentionRecord, *, with_probability: bool) -> str:
@@ -30,8 +32,10 @@ def title(record: AttentionRecord, given: str | None) -> str:
 
 
 def most_weight(words: Sequence[str], weights: np.ndarray) -> str:
-    """Return a sentence with the five words that have the most weight, for readers who cannot see the colours."""
+    """Return a sentence with the five words that have the most weight, or that all have the same."""
     places = decimals(greatest(weights))
+    if len(words) > 1 and weights[0] > 0 and np.ptp(weights) <= _SAME * weights[0]:
+        return f"All words have the same weight, {fixed(float(weights[0]), places)}."
     order = np.argsort(-np.abs(weights), kind="stable")[:5]
     pairs = [(isolated(words[index]), fixed(float(weights[index]), places)) for index in order]
     most = " · ".join(f"{word} {weight}" for word, weight in pairs if float(weight))

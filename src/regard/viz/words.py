@@ -15,7 +15,7 @@ from matplotlib.patches import FancyBboxPatch
 from regard.records import AttentionRecord
 from regard.records.attribution import ATTRIBUTIONS
 from regard.viz import colour, picture, summary
-from regard.viz.caption import empty, note, write
+from regard.viz.caption import bar_name, empty, note, write
 from regard.viz.colour import palette
 from regard.viz.labels import label, runs_right_to_left
 from regard.viz.numbers import amount, decimals, greatest
@@ -68,7 +68,7 @@ def draw(
         height = _draw_words(figure, words, starts, view.unknown_columns, shades.to_rgba(weights)[:, :3])
         places, ticks = decimals(greatest(weights)), 2 if shades.get_clim()[0] == 0 else 3
         place = (0.5, height + 0.12, _BAR_WIDTH, _BAR_HEIGHT)
-        axes = figure.add_bar(place, shades, "weight", ticks=ticks, form=lambda value: amount(value, places))
+        axes = figure.add_bar(place, shades, bar_name(site), ticks=ticks, form=lambda value: amount(value, places))
         if marked:  # above this mark, a word has more weight than the same weight for all would give it
             axes.plot(
                 [1 / len(words)],

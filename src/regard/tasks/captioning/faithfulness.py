@@ -29,7 +29,7 @@ class CaptionFaithfulness(TranslationFaithfulness):
         "images."
     )
     ways = {"deleted": "cell painted black", "erased": "attention to the cell erased"}  # noqa: RUF012
-    unit: ClassVar = "cell"
+    unit = "cell"
     deleting: ClassVar = "Blackening"
 
 

@@ -120,6 +120,9 @@ class ClassificationTable(SettingsTable):
     def describe(self, config: ClassificationConfig) -> tuple[str, ...]:
         """Describe a configuration; see `SettingsTable.describe`."""
         units, model = describe_tokenizer(config.tokenizer), config.model.kind
+        if isinstance(config.model, PretrainedClassifierConfig):
+            model += f" ({config.model.encoder.name}, tuning {config.model.encoder.tuning}"
+            model += ", contrastive)" if config.model.contrastive else ")"
         if model == "combined":
             model += " (the most accurate; `--preset bag` takes about a tenth of the time, and is a few points less accurate)"
         return f"model: {model}", f"tokenizer: {units}", describe_training(config)

@@ -50,6 +50,11 @@ class ClassificationConfig(RunConfig):
     training: ClassificationTrainingConfig = field(default_factory=ClassificationTrainingConfig)
     """Settings of the training."""
 
+    @property
+    def fits_page(self) -> bool:
+        """Whether `regard page` can write the model."""
+        return self.tokenizer.kind not in ("pretrained", "spacy")
+
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """Yield the conflicts between settings of the run; see `RunConfig.conflicts`."""
         yield from super().conflicts()

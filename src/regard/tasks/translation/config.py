@@ -63,6 +63,11 @@ class TranslationConfig(RunConfig):
     decoding: Annotated[DecodingConfig, Role.ADJUSTABLE] = field(default_factory=DecodingConfig)
     """Settings of the search for translations."""
 
+    @property
+    def fits_page(self) -> bool:
+        """Whether `regard page` can write the model."""
+        return not self.model.copy and not self.model.wait_k and self.tokenizers.source.kind not in ("pretrained", "spacy")
+
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """Yield the conflicts between settings of the run; see `RunConfig.conflicts`."""
         yield from super().conflicts()
@@ -120,7 +125,7 @@ class TranslationConfig(RunConfig):
                 yield (
                     f"tokenizers.{side}.kind",
                     f"model.copy copies words, but tokenizers.{side}.kind is '{kind}', which spells unknown words from known "
-                    "parts; set it to words, or model.copy to false",
+                    "parts; set the kind of both tokenizers to words, or model.copy to false",
                 )
         if not isinstance(self.training.consistency, NoConsistencyConfig):
             yield "training.consistency.kind", "model.copy is true, which needs training.consistency.kind none"

@@ -34,7 +34,7 @@ class TranslationFaithfulness(Report):
         "deleted": "token deleted from the source",
         "erased": "attention to the token erased",
     }
-    unit: ClassVar = "source token"
+    unit = "source token"
     deleting: ClassVar = "Deleting"
 
     deleted: Removal

@@ -86,7 +86,9 @@ def _find_cached(name: str) -> Path:
                 raise
             return Path(snapshot_download(address, **wanted))
     except (HfHubHTTPError, HFValidationError, OSError) as error:  # connection errors are OSErrors
-        hint = "check the name and the network" if name.startswith(HUB) else f"to download it, write {HUB}{name}"
+        is_path = isinstance(error, HFValidationError) or Path(name).exists()
+        hint = f"to download it, write {HUB}{name}"
+        hint = "check the name and the network" if name.startswith(HUB) else "check the path" if is_path else hint
         raise ConfigError(
             f"there is no encoder '{name}', neither as a folder nor in the cache of Hugging Face; {hint}"
         ) from error
