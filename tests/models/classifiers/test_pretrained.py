@@ -20,7 +20,7 @@ def build(contrastive: bool = False, **settings) -> PretrainedClassifier:
     )
     model = build_classifier(config, vocabulary_size=22, num_labels=3, encoder_ids=range(22))
     assert isinstance(model, PretrainedClassifier)
-    model.prime([])
+    model.encoder.load_pretrained()
     return model
 
 
