@@ -171,7 +171,7 @@ def test_attributions_of_cells(captioner, images):
         shape = (len(text.split()) + 1, captioner.grid.num_cells)
         assert {array.shape for array in record.weights.values()} == {shape}
         assert record.weights["cross"] == pytest.approx(own.attention.weights["cross"], abs=1e-6)
-    cells = torch.from_numpy(captioner.read("test", images[:1])[0])[None]
+    cells = torch.from_numpy(captioner.read("test", images[:1])[0].cells)[None]
     ids = [*captioner.tokenizer.encode("one two").ids, END]
     probe = ImageProbe(captioner.model, cells, ids)
     with torch.no_grad():
@@ -197,3 +197,15 @@ def test_faithfulness_on_a_table(captioner, folder, capsys):
     capsys.readouterr()
     with pytest.raises(RequestError, match="there is no image"):
         regard.measure_caption_faithfulness(captioner, [])
+
+
+def test_an_image_is_read_once(captioner, folder, monkeypatch):
+    opened = []
+    read = captioner.grid.read
+    monkeypatch.setattr(type(captioner.grid), "read", lambda self, *arguments: opened.append(arguments) or read(*arguments))
+    image = str(folder / "test/00/00000.png")
+    found = captioner.evaluate([image], ["one two"], regions=[[(0, 0, 8, 8), (8, 0, 16, 8)]])
+    assert found.words == 2
+    assert len(opened) == 1
+    captioner.attribute([image], ["values"])
+    assert len(opened) == 2

@@ -134,7 +134,7 @@ class LookAtImage(ImageOperation, AttributingOperation):
         found = []
         for one in texts:
             target = one.values.get("target", self.target)
-            images, sites = [one.text], self.sites or None
+            images, sites = predictor.read("attention", [one.text]), self.sites or None
             if target is None:
                 [caption] = predictor.caption(images, record=sites, **self.settings)
             else:

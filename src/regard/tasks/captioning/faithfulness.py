@@ -67,11 +67,11 @@ def measure_caption_faithfulness(
     if not len(images):
         raise RequestError("faithfulness: there is no image, expected at least one")
     chosen = np.random.default_rng(seed).permutation(len(images))[:max_texts].tolist()
-    rows = captioner.read("faithfulness", [images[number] for number in chosen])
+    read = captioner.read("faithfulness", [images[number] for number in chosen])
     shared, values = measure_all(
-        (ImageProbe(captioner.model, torch.from_numpy(cells)[None].to(captioner.device)) for cells in rows),
-        len(rows),
-        affordable=len(rows),
+        (ImageProbe(captioner.model, torch.from_numpy(image.cells)[None].to(captioner.device)) for image in read),
+        len(read),
+        affordable=len(read),
         permutations=permutations,
         seed=seed,
         progress=progress,

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,6 +37,16 @@ from regard.text.symbols import END
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _UNUSED = ("batch_tokens", "replace_unknown")
+
+
+class ReadImage(NamedTuple):
+    """An image that has been read, which every method of a `Captioner` accepts too, so that none reads it again."""
+
+    cells: Pixels
+    size: tuple[int, int]
+    """Width and height of the original, in pixels."""
+    name: str
+    """Path of the file; empty for an image without a file."""
 
 
 class Captioner(Predictor):
@@ -99,7 +109,8 @@ class Captioner(Predictor):
             RequestError: If an argument is out of range, or the model's scores are not finite.
         """
         decoding, sites = override(self.config.decoding, settings, "caption"), self.check_sites(record)
-        rows, names = self.read("caption", images), [_name(image) for image in images]
+        read = self.read("caption", images)
+        rows = [image.cells for image in read]
         options: dict[str, Any] = {"n_best": n_best, "record": sites, "reweight": reweight_by_site(reweight, "cross")}
         found: dict[int, list[Caption]] = {}
         tokens = max(1, prediction_tokens(self.device, decoding.batch_tokens) // decoding.beam_size)
@@ -107,7 +118,7 @@ class Captioner(Predictor):
         with padded as batches, self._search_model.running(decoding.precision, self.device, len(rows)) as model:
             for numbers, cells, mask in batches:
                 for number, hypotheses in zip(numbers, beam_search(model, cells, mask, decoding, **options), strict=True):
-                    found[number] = [self._caption(one, rows[number], names[number]) for one in hypotheses]
+                    found[number] = [self._caption(one, read[number]) for one in hypotheses]
         for best, *others in found.values():
             best.alternatives.extend(others)
         return [found[number][0] for number in range(len(rows))]
@@ -135,10 +146,10 @@ class Captioner(Predictor):
             RequestError: If the numbers of images and texts differ, the model lacks a site, or a probability is NaN.
         """
         check_same_length("force", images=images, texts=texts)
-        rows = self.read("force", images)
+        read = self.read("force", images)
         found = force_texts(
             self.model,
-            rows,
+            [image.cells for image in read],
             check_texts("force", texts),
             self.tokenizer,
             self.config.decoding,
@@ -146,8 +157,7 @@ class Captioner(Predictor):
             record=self.check_sites(record),
             reweight=reweight_by_site(reweight, "cross"),
         )
-        each = zip(found, rows, images, texts, strict=True)
-        return [self._caption(one, cells, _name(image), text) for one, cells, image, text in each]
+        return [self._caption(one, image, text) for one, image, text in zip(found, read, texts, strict=True)]
 
     def attribute(
         self,
@@ -173,13 +183,14 @@ class Captioner(Predictor):
         from regard.tasks.attribution import with_attributions
         from regard.tasks.captioning.probe import ImageProbe
 
+        read = self.read("attribute", images)
         if texts is None:
-            texts = [one.text for one in self.caption(images, record=())]
+            texts = [one.text for one in self.caption(read, record=())]
         found = []
-        for one, cells in zip(self.force(images, texts, record=record), self.read("attribute", images), strict=True):
+        for one, image in zip(self.force(read, texts, record=record), read, strict=True):
             assert one.attention is not None
             target = [*self.tokenizer.encode(one.text).ids, END]
-            probe = ImageProbe(self.model, torch.from_numpy(cells)[None].to(self.device), target)
+            probe = ImageProbe(self.model, torch.from_numpy(image.cells)[None].to(self.device), target)
             found.append(with_attributions(one.attention, probe, names))
         return found
 
@@ -209,14 +220,17 @@ class Captioner(Predictor):
             RequestError: If there are no images, or numbers of images, texts, words or regions differ.
         """
         check_same_length("evaluate", images=images, texts=texts)
-        forced = self.force(images, texts, record=("cross",) if regions else (), progress=progress)
-        found = self.caption(images, record=(), progress=progress, **settings)
+        read = self.read("evaluate", images)
+        forced = self.force(read, texts, record=("cross",) if regions else (), progress=progress)
+        found = self.caption(read, record=(), progress=progress, **settings)
         decoding = override(self.config.decoding, settings, "evaluate")
         scores = score_outputs(forced, found, texts, self.tokenizer, decoding)
-        shares = self._weight_on(regions, forced, images) if regions else np.zeros(0)
+        shares = self._weight_on(regions, forced, read) if regions else np.zeros(0)
         return CaptionEvaluation(**vars(scores), weight_on_regions=float(shares.mean()) if regions else None, words=len(shares))
 
-    def _weight_on(self, regions: Sequence[Sequence[Region]], forced: Sequence[Caption], images: Sequence[Any]) -> np.ndarray:
+    def _weight_on(
+        self, regions: Sequence[Sequence[Region]], forced: Sequence[Caption], images: Sequence[ReadImage]
+    ) -> np.ndarray:
         """Return the share of each word's weight on the cells of its region."""
         check_same_length("evaluate", images=images, regions=regions)
         shares = []
@@ -225,21 +239,24 @@ class Captioner(Predictor):
             weights = one.attention.in_units("words").matrix("cross")
             if len(weights) != len(own):
                 raise RequestError(f"evaluate: image {number} has {len(own)} regions, but its text has {len(weights)} words")
-            _, size = self.grid.read(_source(image))
-            shares.append((weights * self.grid.cells_in(own, size)).sum(1))
+            shares.append((weights * self.grid.cells_in(own, image.size)).sum(1))
         return np.concatenate(shares)
 
-    def read(self, caller: str, images: Sequence[Any]) -> list[Pixels]:
-        """Return the cells of each image."""
+    def read(self, caller: str, images: Sequence[Any]) -> list[ReadImage]:
+        """Read images, except those that have been read already."""
         if isinstance(images, str | bytes | Path) or not isinstance(images, Iterable):
             raise RequestError(f"{caller}: got one image, expected a list of images: write [image]")
-        return [self.grid.read(_source(image), _name(image) or f"image {number}")[0] for number, image in enumerate(images, 1)]
+        return [image if isinstance(image, ReadImage) else self._read(image, number) for number, image in enumerate(images, 1)]
 
-    def _caption(self, hypothesis: Hypothesis, cells: Pixels, image: str, reference: str | None = None) -> Caption:
+    def _read(self, image: Any, number: int) -> ReadImage:
+        name = _name(image)
+        return ReadImage(*self.grid.read(_source(image), name or f"image {number}"), name)
+
+    def _caption(self, hypothesis: Hypothesis, image: ReadImage, reference: str | None = None) -> Caption:
         text = self.tokenizer.decode(hypothesis.tokens) if reference is None else reference
-        build = partial(build_record, hypothesis, cells, self.grid, self.tokenizer, image, text, reference)
+        build = partial(build_record, hypothesis, image.cells, self.grid, self.tokenizer, image.name, text, reference)
         return Caption(
-            image=image,
+            image=image.name,
             text=text,
             score=hypothesis.score,
             log_probability=hypothesis.log_probability,
