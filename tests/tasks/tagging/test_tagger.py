@@ -225,6 +225,17 @@ def test_transformers_words_and_own_attention(settings, folder):
     assert type(regard.load(folder / "own", attention=ScaledDot(32)).model.attention) is ScaledDot
 
 
+def test_a_model_of_other_tags_is_refused(settings, folder, tagger):
+    size, tags = tagger.tokenizer.size, len(tagger.tags)
+    for sizes, message in (
+        ((size, tags + 1), f"model gives scores to {tags + 1} tags, but the data has {tags}"),
+        ((size - 1, tags), f"model cannot read a vocabulary of {size} tokens"),
+    ):
+        model = regard.build_tagger(tagger.config.model, vocabulary_size=sizes[0], num_tags=sizes[1])
+        with pytest.raises(ConfigError, match=message):
+            regard.fit(load_config({**settings, "out": str(folder / "other")}), model=model, progress=False)
+
+
 def test_parts_of_speech_have_an_accuracy(settings, folder):
     rows = [
         [{"tokens": ["dogs", "bark"], "tags": ["NOUN", "VERB"]}, {"tokens": ["a", "dog"], "tags": ["DET", "NOUN"]}][i % 2]

@@ -314,15 +314,7 @@ class ClassificationTraining(Training):
 
     def check_sizes(self, model: TextClassifier, sizes: tuple[int, ...]) -> str:
         """Return a message if the model cannot read a token, or scores another number of labels; else an empty text."""
-        vocabulary_size, num_labels = sizes
-        device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-        last = torch.full((1, 1), vocabulary_size - 1, device=device)
-        try:
-            with evaluating(model), torch.random.fork_rng(devices=[]):
-                found = model(last, torch.ones_like(last, dtype=torch.bool)).logits.shape[-1]
-        except IndexError as error:
-            return f"model cannot read a vocabulary of {vocabulary_size:,} tokens ({error})"
-        return f"model gives scores to {found} labels, but the data has {num_labels}" if found != num_labels else ""
+        return check_scores(model, sizes, "labels")
 
     def begin(self, task: Trainable, start: StartFiles | None, *, progress: bool) -> None:
         """Put in the word vectors and the weights of a trained model, and show the model the training texts."""
@@ -333,6 +325,22 @@ class ClassificationTraining(Training):
             _load_start(start, task)
         look = task.model.refine if start else task.model.prime  # most models do nothing here
         look(_examples(task.data.train), label_weight=task.label_weight)
+
+
+def check_scores(model: nn.Module, sizes: tuple[int, ...], noun: str, *places: Tensor) -> str:
+    """Return a message if a model cannot read the last token of a vocabulary, or scores another number of labels; else "".
+
+    `sizes` are the vocabulary's size and the number of labels, and `places` further arguments of the model.
+    """
+    vocabulary_size, expected = sizes
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    last = torch.full((1, 1), vocabulary_size - 1, device=device)
+    try:
+        with evaluating(model), torch.random.fork_rng(devices=[]):
+            found = model(last, torch.ones_like(last, dtype=torch.bool), *(each.to(device) for each in places)).logits.shape[-1]
+    except IndexError as error:
+        return f"model cannot read a vocabulary of {vocabulary_size:,} tokens ({error})"
+    return f"model gives scores to {found} {noun}, but the data has {expected}" if found != expected else ""
 
 
 def _load_start(start: StartFiles, task: TrainableClassifier) -> None:

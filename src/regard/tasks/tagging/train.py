@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
@@ -15,6 +16,7 @@ from regard.config import PretrainedTaggerConfig
 from regard.evaluation.spans import score_tags
 from regard.models.taggers import TextTagger
 from regard.task import Scores, Trainable, Training, Validator
+from regard.tasks.classification.train import check_scores
 from regard.tasks.encoders import with_encoder
 from regard.tasks.tagging.config import TaggingConfig
 from regard.tasks.tagging.data import TaggerParts
@@ -125,6 +127,10 @@ class TaggingTraining(Training):
     def sizes(self, parts: TaggerParts) -> tuple[int, ...]:
         """Return the size of the vocabulary and the number of tags."""
         return parts.tokenizer.size, len(parts.tags)
+
+    def check_sizes(self, model: TextTagger, sizes: tuple[int, ...]) -> str:
+        """Return a message if the model cannot read a token, or scores another number of tags; else an empty text."""
+        return check_scores(model, sizes, "tags", torch.zeros(1, 1, dtype=torch.long))
 
 
 def _schema(config: TaggingConfig, learned: TaggerParts | None) -> TaggedSchema:
