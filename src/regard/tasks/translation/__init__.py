@@ -35,7 +35,7 @@ class TranslationTask(Task):
     bundle_format = part("regard.tasks.translation.data:TranslationFormat")
     operations = part("regard.tasks.translation.commands:OPERATIONS")
     predictor = part("regard.tasks.translation.predict:Translator", call=False)
-    ensemble = part("regard.tasks.translation.predict:ensemble")
+    ensemble = part("regard.tasks.translation.ensemble:ensemble")
 
 
 TASK = TranslationTask()

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -10,9 +11,26 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.helpers import extract_all_char_ngrams, extract_word_ngrams
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
+from regard.tasks.translation.metrics import suitable_metrics
+from regard.tasks.translation.results import Translation
+from regard.text.tokenizers.tokenizer import Tokenizer
+
 Utility = Literal["chrf", "bleu"]
 _CHARACTERS, _WORDS, _BETA = 6, 4, 2
 _13A = Tokenizer13a()
+
+
+def least_risky(translation: Translation, utility: Utility, tokenizer: Tokenizer) -> Translation:
+    """Return the translation most similar to all others, which become its alternatives by decreasing similarity.
+
+    `tokenizer` is that of the target.
+    """
+    candidates = [translation, *translation.alternatives]
+    texts = [one.text for one in candidates]
+    bleu, _ = suitable_metrics(tokenizer, texts)
+    gains = expected_utilities(texts, utility, tokenize=bleu.tokenizer)
+    order = [candidates[place] for place in np.argsort(-gains, kind="stable")]
+    return replace(order[0], alternatives=[replace(one, alternatives=[]) for one in order[1:]])
 
 
 def expected_utilities(

@@ -8,7 +8,6 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,7 +37,7 @@ from regard.tasks.translation.config import TranslationConfig
 from regard.tasks.translation.constraints import TargetConstraints
 from regard.tasks.translation.data import Tokenizers
 from regard.tasks.translation.live import translate_live, with_lagging
-from regard.tasks.translation.metrics import score_outputs, suitable_metrics
+from regard.tasks.translation.metrics import score_outputs
 from regard.tasks.translation.precision import SearchModel
 from regard.tasks.translation.results import Translation, build_record, disagreement, replace_unknown
 from regard.tasks.translation.sources import Source, as_source, empty_hypothesis, encode_sources, join
@@ -183,7 +182,11 @@ class Translator(Predictor):
                 each.append(self._translation(source, hypothesis, replaced))
             each[0].alternatives.extend(each[1:])
             results.append(each[0])
-        return results if minimum_risk is None else [self._least_risky(one, minimum_risk) for one in results]
+        if minimum_risk is None:
+            return results
+        from regard.tasks.translation.minimum_risk import least_risky
+
+        return [least_risky(one, minimum_risk, self.tokenizers.target) for one in results]
 
     def _translation(
         self, source: Source, hypothesis: Hypothesis, replaced: dict[int, str], reference: str | None = None
@@ -441,17 +444,6 @@ class Translator(Predictor):
             joined.append([join(rank, source, size, *scoring) for rank in ranks])
         return joined
 
-    def _least_risky(self, translation: Translation, utility: Literal["chrf", "bleu"]) -> Translation:
-        """Return the translation most similar to all others, which become its alternatives by decreasing similarity."""
-        from regard.tasks.translation.minimum_risk import expected_utilities
-
-        candidates = [translation, *translation.alternatives]
-        texts = [one.text for one in candidates]
-        bleu, _ = suitable_metrics(self.tokenizers.target, texts)
-        gains = expected_utilities(texts, utility, tokenize=bleu.tokenizer)
-        order = [candidates[place] for place in np.argsort(-gains, kind="stable")]
-        return replace(order[0], alternatives=[replace(one, alternatives=[]) for one in order[1:]])
-
     @property
     def main_sites(self) -> Sequence[str]:
         """The attention to the source: `cross`, or that of each layer."""
@@ -464,27 +456,3 @@ class Translator(Predictor):
                 "replace_unknown needs attention over the source, which this model does not have; set replace_unknown to False"
             )
         return self.main_sites[-1]
-
-
-def ensemble(translators: Sequence[Translator]) -> Translator:
-    """Return an ensemble of translators, which averages their probabilities at each step.
-
-    The ensemble has the settings of the first translator.
-
-    Args:
-        translators: One or more translators with the same vocabularies. Their models are moved to the device of the first.
-
-    Raises:
-        RequestError: If vocabularies differ.
-    """
-    first, *others = translators
-    for number, other in enumerate(others, 2):
-        for side in ("source", "target"):
-            expected, got = getattr(first.tokenizers, side), getattr(other.tokenizers, side)
-            if (expected.kind, expected.lowercase, expected.symbols) != (got.kind, got.lowercase, got.symbols):
-                raise RequestError(
-                    f"ensemble: the {side} vocabulary of model {number} ({got}) differs from that of model 1 ({expected}): "
-                    "members must share their vocabularies, so train them on the same data with the same tokenizers"
-                )
-    members = Ensemble([translator.model for translator in translators])
-    return Translator(replace(first.bundle, model=members.to(first.device)))
