@@ -53,6 +53,10 @@ class _Screen:
     """A line as it is typed, and the result below it, in a terminal."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with empty lines below everything that was shown before."""
         self.typed, self.result = "", ""
         self.live = Live(console=SafeConsole(), auto_refresh=False)
 
@@ -77,7 +81,7 @@ class _Screen:
     def end(self) -> None:
         """Keep both lines, and begin below them."""
         self.live.stop()
-        self.__init__()  # type: ignore[misc]
+        self.begin()
 
 
 @contextmanager

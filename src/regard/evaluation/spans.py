@@ -121,7 +121,7 @@ def score_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
     """Score the predicted tags of the words of sentences, given the true tags.
 
     Raises:
-        ShapeError: If there is no word, or the numbers of tags differ.
+        ShapeError: If there are no tags, or a sentence has more true tags than predicted ones, or fewer.
     """
     if [len(row) for row in gold] != [len(row) for row in predicted] or not any(map(len, gold)):
         sizes = f"{sum(map(len, gold)):,} true and {sum(map(len, predicted)):,} predicted"

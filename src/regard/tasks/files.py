@@ -1,14 +1,19 @@
-"""Names of the tasks' own files in a bundle, and a function that reads a tokenizer."""
+"""Names of the tasks' own files in a bundle, and functions that read them."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from regard.errors import BundleError, DataError
 from regard.task.bundle import BundleFiles, BundleFormat, Inventory
 
 if TYPE_CHECKING:
     from regard.text.tokenizers.tokenizer import Tokenizer
+
+Parts = TypeVar("Parts")
 
 TOKENIZER = "tokenizer.json"
 """File of the tokenizer of a classifier or a language model, or of both sides of a translator with a joint vocabulary."""
@@ -39,3 +44,18 @@ def read_tokenizer(files: BundleFiles, name: str) -> Tokenizer:
     from regard.text.tokenizers.tokenizer import Tokenizer
 
     return Tokenizer.load(files.path(name), data=files.content[name])
+
+
+def read_labels(files: BundleFiles, parse: Callable[[Any], Parts]) -> Parts:
+    """Return what a function makes of the content of `labels.json`, which may be damaged.
+
+    Raises:
+        BundleError: If the content is not what the function expects.
+    """
+    from regard.bundle.load import first_line
+
+    try:
+        return parse(json.loads(files.content[LABELS]))
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OverflowError, DataError) as error:
+        message = f"it does not hold labels ({first_line(error)}); copy the model again"
+        raise BundleError(f"{files.path(LABELS)} is damaged: {message}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
     from regard.task import Bundle
     from regard.text.tokenizers.tokenizer import Tokenizer
+
+_SHOWN_NAMES = 6
 
 
 class Predictor:
@@ -133,3 +136,38 @@ class Predictor:
         from regard.bundle import save_bundle
 
         save_bundle(folder, self.bundle)
+
+
+class LabellingPredictor(Predictor):
+    """A trained model with one tokenizer that chooses among names: the labels of texts, or the tags of words."""
+
+    noun: ClassVar[str]
+    """Word for several names, such as `labels`."""
+
+    @property
+    def parts(self) -> Any:
+        """The tokenizer, the names, and what else the bundle has besides the model."""
+        return self.bundle.parts
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Tokenizer of the texts."""
+        return self.parts.tokenizer
+
+    @property
+    def input_tokenizer(self) -> Tokenizer:
+        """The tokenizer."""
+        return self.tokenizer
+
+    @property
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """The names."""
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return names and values that describe the model, for notebooks."""
+        from regard.tasks.results import shortened
+
+        shown = ", ".join(map(shortened, self.names[:_SHOWN_NAMES])) + ", …" * (len(self.names) > _SHOWN_NAMES)
+        vocabulary = ("vocabulary", f"{self.tokenizer.size:,} symbols")
+        return [(f"{len(self.names):,} {self.noun}", shown), *super().rows(), vocabulary]

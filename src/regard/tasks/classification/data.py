@@ -7,15 +7,14 @@ from typing import Any
 
 from regard import disk
 from regard.bundle.bundle import WEIGHTS
-from regard.bundle.load import first_line
 from regard.bundle.save import add_file, render_json
-from regard.errors import BundleError, DataError
+from regard.errors import BundleError
 from regard.models.build import build_classifier
 from regard.models.text_classifier import TextClassifier
 from regard.plurals import counted
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
 from regard.tasks.classification.config import ClassificationConfig
-from regard.tasks.files import FAITHFULNESS, LABELS, TOKENIZER, read_tokenizer
+from regard.tasks.files import FAITHFULNESS, LABELS, TOKENIZER, read_labels, read_tokenizer
 from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.resolve import sentence_ends
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -53,12 +52,11 @@ class ClassificationFormat(BundleFormat):
     def read_parts(self, files: BundleFiles) -> ClassifierParts:
         """Read the tokenizer, the labels, the temperature, and the sentence of a measurement of the attention."""
         tokenizer, path = read_tokenizer(files, TOKENIZER), files.path(LABELS)
-        try:
-            plain = json.loads(files.content[LABELS])
-            labels, temperature = Labels.from_dict(plain["labels"]), float(plain["temperature"])
-        except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OverflowError, DataError) as error:
-            message = f"it does not hold labels ({first_line(error)}); copy the model again"
-            raise BundleError(f"{path} is damaged: {message}") from error
+
+        def parse(plain: Any) -> tuple[Labels, float]:
+            return Labels.from_dict(plain["labels"]), float(plain["temperature"])
+
+        labels, temperature = read_labels(files, parse)
         try:
             return ClassifierParts(tokenizer, labels, temperature, _read_faithfulness(files))
         except BundleError as error:

@@ -21,17 +21,13 @@ from regard.reweight import Reweight, ReweightBySite
 from regard.tasks.classification.config import ClassificationConfig
 from regard.tasks.classification.data import ClassifierParts
 from regard.tasks.classification.results import Classification, build_record
-from regard.tasks.predictor import Predictor
+from regard.tasks.predictor import LabellingPredictor
 from regard.tasks.requests import check_same_length, check_texts, padded_batches, without_each
-from regard.tasks.results import shortened
 from regard.text.corpora import cut_rows
 from regard.text.labelled.labels import Labels
-from regard.text.tokenizers.tokenizer import Tokenizer
-
-_SHOWN_LABELS = 6
 
 
-class Classifier(Predictor):
+class Classifier(LabellingPredictor):
     """A trained model that labels texts.
 
     Args:
@@ -39,21 +35,11 @@ class Classifier(Predictor):
     """
 
     usage = "classifier.classify([text]) labels a text"
+    noun = "labels"
     config: ClassificationConfig
     model: TextClassifier
+    parts: ClassifierParts
     main_sites = ("pool",)
-
-    @property
-    def parts(self) -> ClassifierParts:
-        """Tokenizer, labels, temperature, and the sentence on the trust in the attention."""
-        return self.bundle.parts
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Tokenizer of the texts."""
-        return self.parts.tokenizer
-
-    input_tokenizer = tokenizer
 
     @property
     def labels(self) -> Labels:
@@ -65,15 +51,10 @@ class Classifier(Predictor):
         """Number by which scores are divided before they become probabilities."""
         return self.parts.temperature
 
-    def rows(self) -> list[tuple[str, str]]:
-        """Return names and values that describe the model, for notebooks."""
-        names = self.labels.names
-        shown = ", ".join(map(shortened, names[:_SHOWN_LABELS])) + ", …" * (len(names) > _SHOWN_LABELS)
-        return [
-            (f"{len(names):,} labels", shown),
-            *super().rows(),
-            ("vocabulary", f"{self.tokenizer.size:,} symbols"),
-        ]
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the labels."""
+        return self.labels.names
 
     def facts(self) -> dict[str, Any]:
         """Return the labels, and whether a text can have several."""

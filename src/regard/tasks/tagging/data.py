@@ -1,19 +1,16 @@
 """The files of a trained tagger besides its weights: tokenizer and tags, and the text of its card."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard import disk
-from regard.bundle.load import first_line
 from regard.bundle.save import render_json
-from regard.errors import BundleError, DataError
 from regard.evaluation.spans import are_spans
 from regard.models.build import build_tagger
 from regard.models.taggers import TextTagger
 from regard.task import Bundle, BundleFiles, BundleFormat, Card, Inventory
-from regard.tasks.files import LABELS, TOKENIZER, read_tokenizer
+from regard.tasks.files import LABELS, TOKENIZER, read_labels, read_tokenizer
 from regard.tasks.tagging.config import TaggingConfig
 from regard.text.labelled.labels import Labels, show_names
 from regard.text.tokenizers.tokenizer import Tokenizer
@@ -38,12 +35,7 @@ class TaggingFormat(BundleFormat):
 
     def read_parts(self, files: BundleFiles) -> TaggerParts:
         """Read the tokenizer and the tags."""
-        try:
-            tags = Labels.from_dict(json.loads(files.content[LABELS]))
-        except (ValueError, RecursionError, DataError) as error:
-            message = f"is damaged: it does not hold tags ({first_line(error)}); copy the model again"
-            raise BundleError(f"{files.path(LABELS)} {message}") from error
-        return TaggerParts(read_tokenizer(files, TOKENIZER), tags)
+        return TaggerParts(read_tokenizer(files, TOKENIZER), read_labels(files, Labels.from_dict))
 
     def build_model(self, config: TaggingConfig, parts: TaggerParts, attention: Any = None) -> TextTagger:
         """Build the configured tagger. If `attention` is given, it replaces the configured attention of the words."""

@@ -15,21 +15,17 @@ from regard.evaluation.calibration import softmax
 from regard.evaluation.spans import TagScores, are_spans, score_tags
 from regard.models.taggers import TextTagger
 from regard.reweight import Reweight, ReweightBySite
-from regard.tasks.predictor import Predictor
+from regard.tasks.predictor import LabellingPredictor
 from regard.tasks.requests import block_diagonal, check_same_length, check_texts, pad, padded_batches
-from regard.tasks.results import shortened
 from regard.tasks.tagging.config import TaggingConfig
 from regard.tasks.tagging.data import TaggerParts
 from regard.tasks.tagging.results import TaggedText, build_record
 from regard.text.labelled.labels import Labels
 from regard.text.tagged.prepare import EncodedWords, encode_words
 from regard.text.tokenizers.schemes import WordsScheme
-from regard.text.tokenizers.tokenizer import Tokenizer
-
-_SHOWN_TAGS = 6
 
 
-class Tagger(Predictor):
+class Tagger(LabellingPredictor):
     """A trained model that gives each word of a sentence a tag.
 
     Args:
@@ -37,32 +33,21 @@ class Tagger(Predictor):
     """
 
     usage = "tagger.tag([text]) tags the words of a text"
+    noun = "tags"
     config: TaggingConfig
     model: TextTagger
+    parts: TaggerParts
     main_sites = ("tag",)
-
-    @property
-    def parts(self) -> TaggerParts:
-        """Tokenizer and tags."""
-        return self.bundle.parts
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Tokenizer that splits words into the tokens that the model reads."""
-        return self.parts.tokenizer
-
-    input_tokenizer = tokenizer
 
     @property
     def tags(self) -> Labels:
         """Tags of the tagger."""
         return self.parts.tags
 
-    def rows(self) -> list[tuple[str, str]]:
-        """Return names and values that describe the model, for notebooks."""
-        names = self.tags.names
-        shown = ", ".join(map(shortened, names[:_SHOWN_TAGS])) + ", …" * (len(names) > _SHOWN_TAGS)
-        return [(f"{len(names):,} tags", shown), *super().rows(), ("vocabulary", f"{self.tokenizer.size:,} symbols")]
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the tags."""
+        return self.tags.names
 
     def facts(self) -> dict[str, Any]:
         """Return the tags."""
