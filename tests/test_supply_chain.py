@@ -6,10 +6,12 @@ import re
 import sys
 import tomllib
 import zipfile
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
@@ -50,6 +52,22 @@ def test_both_locks_agree(audit):
     for requirement, _ in locked():
         name, version = canonicalize_name(requirement.name), str(requirement.specifier).removeprefix("==")
         assert readable.get(name, version if requirement.marker else "missing") == version, name
+
+
+def test_every_pinned_version_runs_on_the_oldest_python(audit):
+    """Debian 12 has Python 3.11.2, and some packages ask for a later 3.11."""
+    oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=") + ".0"
+    refused, found = [], 0
+    for name in audit.read_lock(ROOT / "constraints.txt"):
+        try:
+            wanted = metadata(name)["Requires-Python"]
+        except PackageNotFoundError:
+            continue
+        found += 1
+        if wanted and not SpecifierSet(wanted).contains(oldest):
+            refused.append(f"{name} {wanted}")
+    assert not refused
+    assert found > 80
 
 
 def test_the_lock_holds_all_that_users_install():
