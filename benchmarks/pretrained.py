@@ -2,6 +2,7 @@
 
 logistic   scikit-learn's logistic regression of the mean of the frozen encoder's states, with length 1
 combined   the classifier that regard chooses without an encoder
+setfit     SetFit's two steps on the same encoder, with 20 pairs of each kind for a text (packages setfit and datasets)
 frozen, lora, whole   a pretrained encoder with this `model.encoder.tuning`, with the settings that regard chooses
 
 python -m benchmarks.pretrained --encoder FOLDER --train train.tsv --dev dev.tsv [--texts 100 500 0] [--models combined whole]
@@ -22,7 +23,7 @@ import torch
 import regard
 from regard.tasks.requests import pad
 
-MODELS = ("logistic", "combined", "frozen", "lora", "whole")
+MODELS = ("logistic", "setfit", "combined", "frozen", "lora", "whole")
 Rows = list[tuple[str, str]]
 
 
@@ -66,6 +67,8 @@ def _draw(rows: Rows, number: int, seed: int) -> Rows:
 
 
 def _score(name: str, rows: Rows, dev: Rows, encoder: str, folder: Path) -> float:
+    if name == "setfit":
+        return _setfit(rows, dev, encoder, folder)
     path = folder / "texts.tsv"
     path.write_text("".join(f"{text}\t{label}\n" for text, label in rows), encoding="utf-8")
     settings: dict[str, Any] = {"data.train": [str(path)], "data.text": "0", "data.label": "1", "out": str(folder / "run")}
@@ -79,6 +82,19 @@ def _score(name: str, rows: Rows, dev: Rows, encoder: str, folder: Path) -> floa
     if name == "logistic":
         return _logistic(classifier, rows, dev)
     return round(float(classifier.evaluate(texts, labels).accuracy), 4)
+
+
+def _setfit(rows: Rows, dev: Rows, encoder: str, folder: Path) -> float:
+    from datasets import Dataset
+    from setfit import SetFitModel, Trainer, TrainingArguments
+
+    texts, labels = zip(*rows, strict=True)
+    model = SetFitModel.from_pretrained(encoder, labels=sorted(set(labels)))
+    # Of the recipe of Tunstall et al. 2022, section 4.1: batches of 16 pairs, one epoch, R = 20.
+    settings = TrainingArguments(str(folder), batch_size=16, num_epochs=1, num_iterations=20, report_to="none")
+    Trainer(model, settings, train_dataset=Dataset.from_dict({"text": texts, "label": labels})).train()
+    right = [found == label for found, (_, label) in zip(model.predict([text for text, _ in dev]), dev, strict=True)]
+    return round(sum(right) / len(right), 4)
 
 
 def _logistic(classifier: Any, rows: Rows, dev: Rows) -> float:
