@@ -189,6 +189,19 @@ def test_a_name_that_does_not_exist(tmp_path, monkeypatch):
         read_encoder(PretrainedEncoderConfig())
 
 
+def test_an_encoder_that_has_moved_is_found_by_its_name(tmp_path, monkeypatch):
+    config = read_encoder(PretrainedEncoderConfig(name=str(save_encoder(tmp_path / "tiny"))))
+    (tmp_path / "models").mkdir()
+    shutil.move(tmp_path / "tiny", tmp_path / "models" / "tiny")
+    with pytest.raises(ConfigError, match="set REGARD_ENCODERS to the folder that contains the encoder's folder"):
+        PretrainedEncoder(config, range(22)).load()
+    monkeypatch.setenv("REGARD_ENCODERS", str(tmp_path / "models"))
+    PretrainedEncoder(config, range(22)).load()
+    (tmp_path / "models" / "tiny" / "model.safetensors").write_bytes(b"another")
+    with pytest.raises(ConfigError, match="are not those that the model was trained with"):
+        PretrainedEncoder(config, range(22)).load()
+
+
 def test_files_that_changed_or_are_incomplete(tmp_path):
     folder = save_encoder(tmp_path / "encoder")
     config = read_encoder(PretrainedEncoderConfig(name=str(folder), tuning="frozen"))

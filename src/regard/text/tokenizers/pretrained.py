@@ -5,6 +5,7 @@ The symbols of the encoder keep their texts but get other ids, because padding, 
 """
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -25,6 +26,8 @@ ARCHITECTURE, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenize
 """Files of an encoder."""
 HUB = "hf://"
 """Beginning of the name of an encoder that may be downloaded."""
+SHELF = "REGARD_ENCODERS"
+"""Environment variable with the folder of encoders that have moved."""
 # Texts of the symbols for padding and unknown words in BERT, RoBERTa and their successors.
 _PAD, _UNKNOWN = ("[PAD]", "<pad>"), ("[UNK]", "<unk>")
 _MOST_SYMBOLS = 10_000_000
@@ -36,7 +39,8 @@ def find_encoder(name: str) -> Path:
 
     Args:
         name: A folder; or `user/name`, which must be in the local cache of Hugging Face; or `hf://user/name`, which is
-            downloaded if it is not in the cache.
+            downloaded if it is not in the cache. A folder that has moved is found by its own name in the folder that the
+            environment variable REGARD_ENCODERS names.
 
     Raises:
         ConfigError: If there is no such folder, or one of the files is missing.
@@ -47,6 +51,8 @@ def find_encoder(name: str) -> Path:
             "hf://sentence-transformers/all-MiniLM-L6-v2"
         )
     folder = Path(name)
+    if not folder.is_dir() and (shelf := os.environ.get(SHELF)):
+        folder = Path(shelf, folder.name)
     if not folder.is_dir():
         folder = _find_cached(name)
     missing = [file for file in (ARCHITECTURE, TOKENIZER, WEIGHTS) if not (folder / file).is_file()]
@@ -88,7 +94,8 @@ def _find_cached(name: str) -> Path:
     except (HfHubHTTPError, HFValidationError, OSError) as error:  # connection errors are OSErrors
         is_path = isinstance(error, HFValidationError) or Path(name).exists()
         hint = f"to download it, write {HUB}{name}"
-        hint = "check the name and the network" if name.startswith(HUB) else "check the path" if is_path else hint
+        moved = f"check the path, or set {SHELF} to the folder that contains the encoder's folder"
+        hint = "check the name and the network" if name.startswith(HUB) else moved if is_path else hint
         raise ConfigError(
             f"there is no encoder '{name}', neither as a folder nor in the cache of Hugging Face; {hint}"
         ) from error
