@@ -1,9 +1,11 @@
 """A tiny BERT with random weights and a WordPiece tokenizer, saved as `transformers` saves encoders; and the real one."""
 
+import atexit
 import os
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import rmtree
 from tempfile import mkdtemp
 from zipfile import ZipFile
 
@@ -63,7 +65,9 @@ def save_encoder(folder: Path, family: str = "bert", **settings) -> Path:
 @cache
 def tiny_encoder(family: str = "bert") -> str:
     """Return the folder of a tiny encoder, which all tests of a process share."""
-    return str(save_encoder(Path(mkdtemp(prefix="regard-encoder-")), family))
+    folder = mkdtemp(prefix="regard-encoder-")
+    atexit.register(rmtree, folder, ignore_errors=True)
+    return str(save_encoder(Path(folder), family))
 
 
 @cache

@@ -75,6 +75,11 @@ def test_regions_have_the_cells_that_they_touch():
     assert GRID.cells_in([], (12, 8)).shape == (0, 6)
 
 
+def test_an_image_is_not_a_table(tmp_path):
+    with pytest.raises(DataError, match=r"one\.png: is an image, expected a table of image files and texts"):
+        read(picture(tmp_path / "one.png"))
+
+
 def test_rows_are_read_and_unusable_ones_counted_with_their_lines(table):
     path = table([["photos/gone.png", "nothing"], ["photos/1.png", " "], ["", "no name"], ["photos/1.png", "again"]], count=30)
     names, texts, report = read(path)

@@ -48,7 +48,11 @@ def read_captions(paths: Sequence[str | Path], data: CaptionDataConfig, report: 
     """
     if len(paths) != 1:
         raise DataError(f"{len(paths)} files were given, expected one table of image files and texts")
+    from PIL.Image import registered_extensions
+
     file = check_file(paths[0], WHAT)
+    if file.suffix.lower() in registered_extensions():
+        raise DataError(f"{file}: is an image, expected a table of image files and texts, such as images.csv")
     table = load_format(detect_format(file) if data.format == "auto" else data.format)
     report.files, report.form, report.kind = [str(file)], table.title, "captions"
     report.encoding = show_encoding(file, table.encoding or data.encoding)
