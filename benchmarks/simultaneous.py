@@ -12,6 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 WAITS = (1, 3, 5, 7, 0)
 """Values of k; 0 for the model that reads the whole sentence, whose average lagging is the length of the source."""
 
@@ -26,6 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=40, metavar="N")
     parser.add_argument("--wait", type=int, nargs="*", default=WAITS, metavar="K")
     parser.add_argument("--threads", type=int, default=1, metavar="N")
+    parser.add_argument("--set", nargs="*", default=(), metavar="NAME=VALUE", help="other settings of the runs")
     parser.add_argument("--work", metavar="DIR", help="folder for the runs; models in it are used again")
     parser.add_argument("--picture", metavar="FILE", help="picture of BLEU against average lagging (.png .svg .pdf)")
     options = parser.parse_args(arguments)
@@ -58,6 +61,7 @@ def measure(options: argparse.Namespace, work: Path) -> list[dict[str, Any]]:
     settings = {"data.train": train, "data.max_pairs": options.pairs, "data.source": "en", "data.target": "de"}
     settings |= {"model.kind": "transformer", "training.max_epochs": options.epochs, "training.tensorboard": False}
     settings |= {"threads": options.threads, "device": "cpu", "data.cache": str(work / "cache"), "decoding.beam_size": 1}
+    settings |= {name: yaml.safe_load(value) for name, value in (each.split("=", 1) for each in options.set)}
     rows = []
     for k in options.wait:
         out = work / f"wait-{k}"
