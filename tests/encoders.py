@@ -1,6 +1,7 @@
-"""A tiny BERT with random weights and a WordPiece tokenizer, saved as `transformers` saves encoders; and the real one."""
+"""Tiny encoders of texts and of images with random weights, saved as `transformers` saves encoders; and a real one."""
 
 import atexit
+import json
 import os
 from functools import cache
 from importlib.util import find_spec
@@ -84,3 +85,34 @@ def real_encoder() -> str:
     with ZipFile(Path(found.origin).parent / "model.zip") as archive:
         archive.extractall(unpacked)
     return str(next(unpacked.glob("**/model.safetensors")).parent)
+
+
+IMAGES = {"image_size": 24, "patch_size": 8}
+PREPARATION = {"image_mean": [0.48, 0.46, 0.41], "image_std": [0.27, 0.26, 0.28], "size": {"height": 24, "width": 24}}
+
+
+def save_image_encoder(folder: Path, family: str = "vit", **settings) -> Path:
+    """Save a tiny vision encoder with random weights, and the preparation of its images, into a folder."""
+    transformers = pytest.importorskip("transformers")
+    sizes = SIZES | IMAGES | settings
+    if family in ("clip", "siglip"):
+        text = {**SIZES, "vocab_size": 29, "bos_token_id": 1, "eos_token_id": 2}
+        sizes = {"vision_config": sizes, "text_config": text}
+    config = transformers.AutoConfig.for_model(family, **sizes)
+    transformers.set_seed(5)
+    model = transformers.AutoModel.from_config(config)
+    for parameter in model.parameters():
+        parameter.data.add_(0.2 * parameter.new_empty(parameter.shape).normal_())
+    model.save_pretrained(folder)
+    processor = {"vit": "ViT", "deit": "DeiT"}.get(family, "Siglip" if family.startswith("siglip") else "CLIP")
+    preparation = {"image_processor_type": f"{processor}ImageProcessor", "do_center_crop": False, **PREPARATION}
+    (folder / "preprocessor_config.json").write_text(json.dumps(preparation))
+    return folder
+
+
+@cache
+def tiny_image_encoder(family: str = "vit") -> str:
+    """Return the folder of a tiny vision encoder, which all tests of a process share."""
+    folder = mkdtemp(prefix="regard-encoder-")
+    atexit.register(rmtree, folder, ignore_errors=True)
+    return str(save_image_encoder(Path(folder), family))

@@ -12,15 +12,15 @@ from torch import Tensor
 
 from regard.config import PretrainedEncoderConfig
 from regard.errors import ConfigError
-from regard.models.pretrained import PretrainedEncoder, max_tokens, read_encoder
+from regard.models.pretrained import PretrainedTextEncoder, max_tokens, read_encoder
 from regard.reweight import Sites, flatten
 
 transformers = pytest.importorskip("transformers")
 
 
-def build(folder: str, **settings) -> PretrainedEncoder:
+def build(folder: str, **settings) -> PretrainedTextEncoder:
     torch.manual_seed(3)
-    made = PretrainedEncoder(read_encoder(PretrainedEncoderConfig(name=folder, **settings)), range(22))
+    made = PretrainedTextEncoder(read_encoder(PretrainedEncoderConfig(name=folder, **settings)), range(22))
     if made.stored:
         made.load()
     return made.eval()
@@ -194,12 +194,12 @@ def test_an_encoder_that_has_moved_is_found_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "models").mkdir()
     shutil.move(tmp_path / "tiny", tmp_path / "models" / "tiny")
     with pytest.raises(ConfigError, match="set REGARD_ENCODERS to the folder that contains the encoder's folder"):
-        PretrainedEncoder(config, range(22)).load()
+        PretrainedTextEncoder(config, range(22)).load()
     monkeypatch.setenv("REGARD_ENCODERS", str(tmp_path / "models"))
-    PretrainedEncoder(config, range(22)).load()
+    PretrainedTextEncoder(config, range(22)).load()
     (tmp_path / "models" / "tiny" / "model.safetensors").write_bytes(b"another")
     with pytest.raises(ConfigError, match="are not those that the model was trained with"):
-        PretrainedEncoder(config, range(22)).load()
+        PretrainedTextEncoder(config, range(22)).load()
 
 
 def test_files_that_changed_or_are_incomplete(tmp_path):
@@ -207,10 +207,10 @@ def test_files_that_changed_or_are_incomplete(tmp_path):
     config = read_encoder(PretrainedEncoderConfig(name=str(folder), tuning="frozen"))
     huge = config.architecture.replace('"hidden_size": 12', '"hidden_size": 120000')
     with pytest.raises(ConfigError, match=r"config\.json .* is not the one that the model was trained with"):
-        PretrainedEncoder(replace(config, architecture=huge), range(22))
+        PretrainedTextEncoder(replace(config, architecture=huge), range(22))
     shutil.copy(Path(tiny_encoder("roberta")) / "model.safetensors", folder)
     with pytest.raises(ConfigError, match="are not those that the model was trained with"):
-        PretrainedEncoder(config, range(22))
+        PretrainedTextEncoder(config, range(22))
     config = read_encoder(PretrainedEncoderConfig(name=str(folder), tuning="frozen"))
     from safetensors.torch import load_file, save_file
 
@@ -219,7 +219,7 @@ def test_files_that_changed_or_are_incomplete(tmp_path):
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     config = read_encoder(PretrainedEncoderConfig(name=str(folder), tuning="frozen"))
     with pytest.raises(ConfigError, match=r"lacks the tensor 'encoder.layer.1.output.dense.weight'"):
-        PretrainedEncoder(config, range(22))
+        PretrainedTextEncoder(config, range(22))
 
 
 @pytest.mark.real

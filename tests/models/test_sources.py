@@ -10,7 +10,7 @@ from regard.errors import ConfigError, RequestError
 from regard.export.onnx import graphs_of
 from regard.inference.ctranslate2 import check_convertible
 from regard.models.build import build_translator
-from regard.models.pretrained import read_encoder
+from regard.models.pretrained import PretrainedTextEncoder, read_encoder
 from regard.models.seq2seq import Seq2Seq
 from regard.models.sources import RecurrentSource
 from regard.reweight import Sites
@@ -29,10 +29,10 @@ def build(config: RecurrentConfig | TransformerConfig) -> Seq2Seq:
 
 
 def test_states_are_mapped_and_their_mean_is_the_last_state():
-    source = RecurrentSource(encoder(), range(22), 7).eval()
+    source = RecurrentSource(PretrainedTextEncoder(encoder(), range(22)), 7).eval()
     library = transformers.AutoModel.from_pretrained(tiny_encoder(), attn_implementation="eager").eval()
     with torch.no_grad():
-        states, [(last, _)] = source(source.embed(SOURCE), MASK, Sites())
+        states, [(last, _)] = source(source.encoder.embed(SOURCE), MASK, Sites())
         inputs = library.get_input_embeddings()(SOURCE)
         expected = nn.functional.linear(
             library(inputs_embeds=inputs, attention_mask=MASK.long()).last_hidden_state, source.map.weight, source.map.bias

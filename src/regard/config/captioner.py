@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from regard.config.fields import Dropout, Width
 from regard.config.model import RecurrentSettings, TransformerConfig, TransformerEncoderConfig
+from regard.config.pretrained import PretrainedImageConfig
 from regard.config.settings import Settings
 
 
@@ -24,7 +25,7 @@ class PatchesConfig(ImageSettings, kind="patches"):
     """A linear map of the pixels of each cell (Dosovitskiy et al. 2021), for Transformers."""
 
 
-ImageConfig = ConvolutionalConfig | PatchesConfig
+ImageConfig = ConvolutionalConfig | PatchesConfig | PretrainedImageConfig
 
 
 class RecurrentCaptionerConfig(RecurrentSettings, kind="recurrent"):
@@ -46,7 +47,7 @@ class TransformerCaptionerConfig(TransformerConfig, kind="transformer"):
 
     encoder: ClassVar[TransformerEncoderConfig] = TransformerEncoderConfig()  # type: ignore[misc]
     image: ImageConfig = field(default_factory=ConvolutionalConfig)
-    """Layers that read the image, before the layers of the encoder."""
+    """Layers that read the image, before the layers of the encoder, which a pretrained encoder replaces."""
 
 
 CaptionerConfig = RecurrentCaptionerConfig | TransformerCaptionerConfig

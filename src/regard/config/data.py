@@ -193,7 +193,9 @@ class CaptionDataConfig(FileSettings):
     width: Annotated[int, Ge(0), Le(4096), Role.READING] = 0
     """Width in pixels of the canvas, a multiple of `cell`; 0 to choose it from the images."""
     cell: Annotated[int, Ge(2), Le(64), Role.READING] = 4
-    """Width and height in pixels of a cell of the canvas, a power of two. Cells are the units that get attention."""
+    """Width and height in pixels of a cell of the canvas, a power of two for convolutions. Cells are the units that get
+    attention.
+    """
     colour: Annotated[Literal["auto", "grey", "colour"], Role.READING] = "auto"
     """Whether images are read in colour; `auto`: if one of the first 50 has colours."""
     language: Annotated[str, Role.READING] = ""
@@ -204,10 +206,8 @@ class CaptionDataConfig(FileSettings):
     """Maximum number of tokens of a text. Rows with longer texts are left out, and counted in the report."""
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """Yield conflicts if the canvas doesn't consist of whole cells, or `columns` doesn't name two columns."""
+        """Yield conflicts if the canvas doesn't consist of at most 16,384 whole cells, or `columns` doesn't name two."""
         yield from super().conflicts()
-        if self.cell & (self.cell - 1):
-            yield "data.cell", f"data.cell is {self.cell}, expected a power of two: 2, 4, 8, 16, 32 or 64"
         for name in ("height", "width"):
             if (size := getattr(self, name)) % self.cell:
                 yield (

@@ -11,15 +11,18 @@ from regard.config.settings import Settings
 class PretrainedEncoderConfig(Settings):
     """A pretrained encoder of Hugging Face's `transformers`, with its own tokenizer (needs the extra `pretrained`)."""
 
+    inputs: ClassVar[str] = "tokenizer.json"
+    """File of the encoder that says how its input is made."""
     kind: Literal["pretrained"] = "pretrained"
     """Kind of the encoder."""
     name: str = ""
     """Folder of the encoder, or its name in the local cache of Hugging Face; with `hf://` before the name, it is downloaded if
-    the cache does not have it. The folder must have `config.json`, `tokenizer.json` and `model.safetensors`.
+    the cache does not have it. The folder must have `config.json`, `model.safetensors`, and `tokenizer.json` or, to read
+    images, `preprocessor_config.json`.
     """
     tuning: Literal["auto", "frozen", "lora", "whole"] = "auto"
     """Weights of the encoder that training changes: none (`frozen`); low-rank adapters in its linear maps (`lora`); or
-    all (`whole`). `auto`: chosen from the data.
+    all (`whole`). `auto`: chosen from the data; `frozen` in translators and captioners.
     """
     rank: Annotated[Count, Role.WIDTH] = 16
     """Rank of the adapters of `lora`."""
@@ -54,3 +57,14 @@ class PretrainedSourceConfig(PretrainedEncoderConfig, kind="pretrained"):
     """
     output_dropout: Dropout = 0.1
     """Dropout on the states that the decoder attends to."""
+
+
+class PretrainedImageConfig(PretrainedSourceConfig, kind="pretrained"):
+    """A pretrained vision encoder that reads the images of a captioner; its patches are the cells.
+
+    The canvas has the size of the encoder's images. A linear map makes its states as wide as the decoder's.
+    """
+
+    inputs: ClassVar[str] = "preprocessor_config.json"
+    preparation: Annotated[str, Role.DERIVED] = ""
+    """Content of the encoder's `preprocessor_config.json`. regard sets this; do not set it."""

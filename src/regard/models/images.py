@@ -4,7 +4,10 @@ A source is the cells of an image in reading order, (B,S,P): P values from 0 to 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Integer
@@ -12,12 +15,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.base import Attention
-from regard.config import ConvolutionalConfig, ImageConfig, RecurrentCaptionerConfig, TransformerCaptionerConfig
+from regard.config import ConvolutionalConfig, PretrainedImageConfig, RecurrentCaptionerConfig, TransformerCaptionerConfig
+from regard.config.captioner import ImageSettings
 from regard.layers.recurrent import State
 from regard.models.recurrent.build import build_around
 from regard.models.recurrent.translator import RecurrentTranslator
+from regard.models.sources import PretrainedEmbedding, PretrainedSource, RecurrentSource
 from regard.models.transformer.build import build_transformer
 from regard.models.transformer.translator import TransformerTranslator
+from regard.models.vision import PretrainedImageEncoder, join_cells
 from regard.reweight import Sites
 from regard.text.captions.images import Grid
 
@@ -92,10 +98,7 @@ class ConvolutionalEmbedding(ImageEmbedding):
             nn.init.zeros_(layer.bias)
 
     def features(self, cells: Float[Tensor, "B S P"]) -> Float[Tensor, "B D S"]:
-        grid = self.grid
-        parts = cells.unflatten(2, (grid.cell, grid.cell, grid.channels)).unflatten(1, (grid.rows, grid.columns))
-        image = parts.permute(0, 5, 1, 3, 2, 4).flatten(4).flatten(2, 3)  # (B,C,H,W)
-        image = self.first_norm(functional.relu(self.first(image)))
+        image = self.first_norm(functional.relu(self.first(join_cells(cells, self.grid))))
         for layer, norm in zip(self.halving, self.norms, strict=True):
             image = norm(functional.relu(layer(image)))
         return functional.relu(self.last(image)).flatten(2)
@@ -114,7 +117,7 @@ class CellEncoder(nn.Module):
         return cells, [(cells.mean(dim=1), None)]
 
 
-def build_image_embedding(config: ImageConfig, grid: Grid, size: int, *, scale: float = 1.0) -> ImageEmbedding:
+def build_image_embedding(config: ImageSettings, grid: Grid, size: int, *, scale: float = 1.0) -> ImageEmbedding:
     """Build the configured layers that read images."""
     kind = ConvolutionalEmbedding if isinstance(config, ConvolutionalConfig) else PatchEmbedding
     return kind(grid, size, dropout=config.dropout, scale=scale)
@@ -124,23 +127,26 @@ def build_recurrent_captioner(
     config: RecurrentCaptionerConfig, grid: Grid, *, target_size: int, attention: Attention | None
 ) -> RecurrentTranslator:
     """Build a captioner with a recurrent decoder; see `regard.models.build.build_captioner`."""
-    size = config.image_size
-    model = build_around(
-        CellEncoder(size),
-        lambda: build_image_embedding(config.image, grid, size),
-        config,
-        target_size=target_size,
-        attention=attention,
-    )
+    size, image = config.image_size, config.image
+    if isinstance(image, PretrainedImageConfig):
+        encoder: Any = RecurrentSource(PretrainedImageEncoder(image, grid), size)
+        build_source: Callable[[], nn.Module] = partial(PretrainedEmbedding, encoder)
+    else:
+        encoder, build_source = CellEncoder(size), partial(build_image_embedding, image, grid, size)
+    model = build_around(encoder, build_source, config, target_size=target_size, attention=attention)
     model.source_axes = "B S P"
     return model
 
 
 def build_transformer_captioner(config: TransformerCaptionerConfig, grid: Grid, *, target_size: int) -> TransformerTranslator:
     """Build a captioner with a Transformer; see `regard.models.build.build_captioner`."""
-    model, size = build_transformer(config, source_size=1, target_size=target_size), config.hidden_size
-    # The Transformer multiplies embeddings by √D.
-    model.add_module("source_embedding", build_image_embedding(config.image, grid, size, scale=size**-0.5))
-    model.add_module("source_positions", nn.Identity())
+    size, image, pretrained = config.hidden_size, config.image, None
+    if isinstance(image, PretrainedImageConfig):
+        pretrained = PretrainedSource(PretrainedImageEncoder(image, grid), size)
+    model = build_transformer(config, source_size=1, target_size=target_size, pretrained=pretrained)
+    if not isinstance(image, PretrainedImageConfig):
+        # The Transformer multiplies embeddings by √D.
+        model.add_module("source_embedding", build_image_embedding(image, grid, size, scale=size**-0.5))
+        model.add_module("source_positions", nn.Identity())
     model.source_axes = "B S P"
     return model

@@ -8,6 +8,7 @@ defines is built from its settings, and its weights are read from a safetensors 
 import hashlib
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Integer
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from regard.attention.capabilities import reweighted
 from regard.attention.heads.attend import attend
 from regard.attention.masks import resolve_key_mask
-from regard.config import PretrainedEncoderConfig
+from regard.config import PretrainedEncoderConfig, PretrainedImageConfig
 from regard.errors import ConfigError, RequestError, install_command
 from regard.reweight import Sites
 from regard.text.tokenizers.pretrained import ARCHITECTURE, WEIGHTS, find_encoder
@@ -32,17 +33,20 @@ FAMILIES = {"bert": 0, "roberta": 2, "xlm-roberta": 2, "camembert": 2, "distilbe
 """Supported values of `model_type`, whose encoders let each token attend to all tokens; and the number of positions that each
 family leaves unused.
 """
+IMAGE_FAMILIES = {"vit": 1, "deit": 2, "clip_vision_model": 1, "clip": 1, "siglip_vision_model": 0, "siglip": 0}
+"""Supported values of `model_type` of vision encoders, and the number of class tokens before the patches."""
 # Settings that decide which weights an encoder has and what it computes from them. All others, among them names of code, are
 # left out.
 _USED = {
     *("vocab_size", "type_vocab_size", "task_type_vocab_size", "use_task_id", "pad_token_id", "max_position_embeddings"),
     *("hidden_size", "embedding_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "hidden_act"),
     *("dim", "hidden_dim", "n_layers", "n_heads", "activation", "sinusoidal_pos_embds", "layer_norm_eps"),
+    *("image_size", "patch_size", "num_channels", "qkv_bias"),
 }
-_MOST_CHARACTERS, _MOST_LAYERS = 1 << 16, 200
-# Maximum number of values that a frozen encoder keeps of the states of training texts: 512 MB.
+MOST_CHARACTERS, _MOST_LAYERS = 1 << 16, 200
+# Maximum number of values that a frozen encoder keeps of the states of its training inputs: 512 MB.
 _MOST_KEPT = 1 << 27
-_LAYER = re.compile(r"\.layer\.(\d+)\.")
+_LAYER = re.compile(r"\.layers?\.(\d+)\.")
 _ADAPTER = re.compile(r"\.lora_[AB]\.")
 
 
@@ -52,23 +56,25 @@ def read_encoder(config: PretrainedEncoderConfig) -> PretrainedEncoderConfig:
     Raises:
         ConfigError: If the encoder does not exist, a file is missing, or it is of an unknown family.
     """
-    found = replace(config, architecture=_read_architecture(config.name))
-    _transformers_config(found)
-    return replace(found, checksum=_checksum(find_encoder(config.name) / WEIGHTS))
+    found = replace(config, architecture=_read_settings(config, ARCHITECTURE))
+    if isinstance(found, PretrainedImageConfig):
+        found = replace(found, preparation=_read_settings(config, config.inputs))
+    transformers_config(found)
+    return replace(found, checksum=_checksum(find_encoder(config.name, config.inputs) / WEIGHTS))
 
 
-def _read_architecture(name: str) -> str:
-    """Return the content of an encoder's `config.json` on one line."""
+def _read_settings(config: PretrainedEncoderConfig, file: str) -> str:
+    """Return the content of a JSON file of an encoder on one line."""
     try:
-        text = (find_encoder(name) / ARCHITECTURE).read_text(encoding="utf-8")
-        return json.dumps(json.loads(text[:_MOST_CHARACTERS]))
+        text = (find_encoder(config.name, config.inputs) / file).read_text(encoding="utf-8")
+        return json.dumps(json.loads(text[:MOST_CHARACTERS]))
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"the encoder '{name}' cannot be read ({error!s:.200}); copy it again") from error
+        raise ConfigError(f"the encoder '{config.name}' cannot be read ({error!s:.200}); copy it again") from error
 
 
 def max_tokens(config: PretrainedEncoderConfig) -> int:
     """Return the maximum number of tokens that an encoder reads, including its start and end symbols."""
-    known = _transformers_config(config)
+    known = transformers_config(config)
     return int(known.max_position_embeddings) - FAMILIES[known.model_type]
 
 
@@ -98,22 +104,29 @@ def _reported(config: PretrainedEncoderConfig) -> Iterator[None]:
         raise ConfigError(message) from error
 
 
-def _transformers_config(config: PretrainedEncoderConfig) -> Any:
+def transformers_config(config: PretrainedEncoderConfig) -> Any:
     """Return the encoder's settings as an object of `transformers`. They are checked, because they may come from a stranger."""
     where = f"the {ARCHITECTURE} of the encoder '{config.name}'"
     try:
-        plain = json.loads(config.architecture[:_MOST_CHARACTERS])
+        plain = json.loads(config.architecture[:MOST_CHARACTERS])
         family = plain["model_type"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(f"{where} does not describe a model: it has no model_type") from error
-    if not isinstance(family, str) or family not in FAMILIES:
+    families = IMAGE_FAMILIES if isinstance(config, PretrainedImageConfig) else FAMILIES
+    if not isinstance(family, str) or family not in families:
         code = "; its own code is not run" if "auto_map" in plain else ""
-        raise ConfigError(f"{where} has model_type {family!r:.60}, expected one of: {', '.join(FAMILIES)}{code}")
+        raise ConfigError(f"{where} has model_type {family!r:.60}, expected one of: {', '.join(families)}{code}")
     if (kind := plain.get("position_embedding_type", "absolute")) != "absolute":  # the library would leave these weights out
         raise ConfigError(f"{where} has position_embedding_type {kind!r:.60}, expected absolute")
     library = _import_transformers()
     with _reported(config):
-        made = library.AutoConfig.for_model(family, **{name: value for name, value in plain.items() if name in _USED})
+        if f"{family}_vision_model" in families:  # only the part that reads images is used
+            family, plain = f"{family}_vision_model", plain["vision_config"]
+        used = {name: value for name, value in plain.items() if name in _USED}
+        if families is IMAGE_FAMILIES:  # these have rates of dropout instead of modules, and SigLIP an unused pooling
+            rates = ("hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout")
+            used |= {"vision_use_head": False, **dict.fromkeys(rates, config.dropout)}
+        made = library.AutoConfig.for_model(family, **used)
         layers = int(made.num_hidden_layers)
     if not 1 <= layers <= _MOST_LAYERS:
         raise ConfigError(f"{where} has {layers:,} layers, expected 1 to {_MOST_LAYERS}")
@@ -156,15 +169,14 @@ def attend_at_site(
     return context.transpose(1, 2).contiguous(), weights
 
 
-class PretrainedEncoder(nn.Module):
-    """An encoder of `transformers`: states (B,S,D) of tokens, whose first and last are the encoder's start and end symbols.
+class PretrainedEncoder(nn.Module, ABC):
+    """Base of encoders of `transformers`: states (B,S,D) of the tokens of a text, or of the patches of an image.
 
     Training changes none of its weights, adapters (W x + (2/r)·r B A x in each linear map of the layers, with B zero at first),
     or all weights, by `config.tuning`. Weights that it does not change are not in `state_dict`, unless `config.include`.
 
     Args:
         config: The settings, with the architecture (`read_encoder`).
-        encoder_ids: The encoder's id (V,) of each token.
 
     Attributes:
         size: Width D of the states.
@@ -178,36 +190,30 @@ class PretrainedEncoder(nn.Module):
         Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1.
     """
 
-    encoder_ids: Tensor
-
-    def __init__(self, config: PretrainedEncoderConfig, encoder_ids: Sequence[int]) -> None:
+    def __init__(self, config: PretrainedEncoderConfig) -> None:
         super().__init__()
         self.config = config
-        known, library = _transformers_config(config), _import_transformers()
+        known, library = transformers_config(config), _import_transformers()
         self.stored = config.tuning == "whole" or config.include
         """Whether `state_dict` contains all weights of the encoder."""
         outside = not self.stored and torch.get_default_device().type != "meta"
-        if outside and _read_architecture(config.name) != config.architecture:  # settings of a stranger could need any memory
+        # Settings of a stranger could need any memory.
+        if outside and _read_settings(config, ARCHITECTURE) != config.architecture:
             raise ConfigError(
                 f"the {ARCHITECTURE} of the encoder '{config.name}' is not the one that the model was trained with"
             )
         library.AttentionInterface.register("regard", attend_at_site)
         with _reported(config):
             self.body = library.AutoModel.from_config(known, attn_implementation="regard").float()
-        if getattr(self.body, "pooler", None) is not None:
-            self.body.pooler = None  # regard's pooling replaces it
+        pooling = "post_layernorm" if known.model_type == "clip_vision_model" else "pooler"
+        if getattr(self.body, pooling, None) is not None:
+            setattr(self.body, pooling, nn.Identity())  # regard's pooling replaces it
         self.size, self.num_layers = int(known.hidden_size), int(known.num_hidden_layers)
         self.sites = tuple(f"encoder.{number}" for number in range(self.num_layers))
-        attentions = [part for part in self.body.modules() if type(part).__name__.endswith("SelfAttention")]
-        for site, part in zip(self.sites, attentions, strict=True):
+        attentions = [part for part in self.body.modules() if type(part).__name__.endswith("Attention")]
+        innermost = [part for part in attentions if not any(inner in attentions for inner in list(part.modules())[1:])]
+        for site, part in zip(self.sites, innermost, strict=True):
             part.site = site
-        self.max_tokens = max_tokens(config)
-        last, table = max(encoder_ids, default=0), self.body.get_input_embeddings().num_embeddings
-        if last >= table:
-            raise ConfigError(
-                f"the tokenizer of the encoder '{config.name}' has the id {last:,}, but it embeds {table:,} tokens"
-            )
-        self.register_buffer("encoder_ids", torch.tensor(encoder_ids, dtype=torch.long), persistent=False)
         for part in self.body.modules():
             if isinstance(part, nn.Dropout):
                 part.p = config.dropout
@@ -215,7 +221,7 @@ class PretrainedEncoder(nn.Module):
             self._add_adapters()
         if outside:
             self.load()
-        self._kept: dict[bytes, Tensor] = {}  # states (S,D) of training texts that a frozen encoder has read
+        self._kept: dict[bytes, Tensor] = {}  # states (S,D) of training inputs that a frozen encoder has read
         self._prepare_training()
 
     def _add_adapters(self) -> None:
@@ -224,7 +230,7 @@ class PretrainedEncoder(nn.Module):
             from peft import LoraConfig, inject_adapter_in_model
         except ModuleNotFoundError as error:
             raise ConfigError(
-                f"model.encoder.tuning lora needs the package {error.name}, which is not installed: "
+                f"tuning lora of a pretrained encoder needs the package {error.name}, which is not installed: "
                 f"{install_command('pretrained')}"
             ) from error
         maps = [name for name, part in self.body.named_modules() if isinstance(part, nn.Linear) and _LAYER.search(f".{name}.")]
@@ -258,7 +264,7 @@ class PretrainedEncoder(nn.Module):
         Raises:
             ConfigError: If the weights are not those that the settings were made with, or do not fit the architecture.
         """
-        name, folder = self.config.name, find_encoder(self.config.name)
+        name, folder = self.config.name, find_encoder(self.config.name, self.config.inputs)
         if self.config.checksum != _checksum(folder / WEIGHTS):
             raise ConfigError(
                 f"the weights of the encoder '{name}' are not those that the model was trained with: their SHA-256 is not "
@@ -300,31 +306,29 @@ class PretrainedEncoder(nn.Module):
         self.body.train(mode and self.config.tuning != "frozen")
         return self
 
-    def embed(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """Return the encoder's embeddings of the tokens, before positions are added."""
-        embedded: Tensor = self.body.get_input_embeddings()(self.encoder_ids[tokens])
-        return embedded
+    @abstractmethod
+    def embed(self, source: Integer[Tensor, "B S *P"]) -> Float[Tensor, "B S E"]:
+        """Return the vectors of the source that the encoder reads, before positions are added."""
+
+    @abstractmethod
+    def compute(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        """Return the states of the top layer."""
 
     def forward(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
         """Return the states of the top layer, and add the weights (B,H,S,S) of the layers to `sites`."""
-        if embedded.shape[1] > self.max_tokens:
-            raise RequestError(
-                f"a text has {embedded.shape[1]:,} tokens, but the encoder '{self.config.name}' reads at most "
-                f"{self.max_tokens:,}; split the text"
-            )
         if self.training and self.config.tuning == "frozen" and not sites.record and not sites.reweight:
             return self._read_once(embedded, mask)
         return self._read(embedded, mask, sites)
 
     @torch.no_grad()
     def _read_once(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
-        """Return the states of training texts, computed only for texts that were not read before; zeros at padding."""
+        """Return the states of training inputs, computed only for those that were not read before; zeros at padding."""
         rows, found = embedded.cpu().numpy(), []
         for number, length in enumerate(mask.sum(1).tolist()):
             key = hashlib.sha256(rows[number, :length].tobytes()).digest()
             states = self._kept.get(key)
             if states is None:
-                # Each text is read alone, so that its states do not depend on the batch, which differs after a resume.
+                # Each input is read alone, so that its states do not depend on the batch, which differs after a resume.
                 states = self._read(embedded[number : number + 1, :length], mask[number : number + 1, :length], Sites())[0]
                 if len(self._kept) * states.numel() < _MOST_KEPT:
                     self._kept[key] = states
@@ -333,15 +337,11 @@ class PretrainedEncoder(nn.Module):
         return nn.functional.pad(padded, (0, 0, 0, embedded.shape[1] - padded.shape[1]))
 
     def _read(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
-        if not embedded.shape[1]:  # `transformers` cannot read texts without tokens
-            return embedded.new_zeros(*embedded.shape[:2], self.size)
         token = _SITES.set(sites)
         try:
-            allowed = resolve_key_mask(mask, embedded.dtype).hidden
-            states: Tensor = self.body(inputs_embeds=embedded, attention_mask=allowed).last_hidden_state
+            return self.compute(embedded, mask)
         finally:
             _SITES.reset(token)
-        return states
 
     def merge_adapters(self) -> None:
         """Add the adapters to the weights that they adapt: W ← W + (2/r)·r B A. The states stay the same."""
@@ -350,6 +350,41 @@ class PretrainedEncoder(nn.Module):
         for part in self.body.modules():
             if isinstance(part, LoraLayer):
                 part.merge()
+
+
+class PretrainedTextEncoder(PretrainedEncoder):
+    """States (B,S,D) of the tokens of texts, whose first and last are the encoder's start and end symbols.
+
+    `encoder_ids` (V,) has the encoder's id of each token.
+    """
+
+    encoder_ids: Tensor
+
+    def __init__(self, config: PretrainedEncoderConfig, encoder_ids: Sequence[int]) -> None:
+        super().__init__(config)
+        self.max_tokens = max_tokens(config)
+        last, table = max(encoder_ids, default=0), self.body.get_input_embeddings().num_embeddings
+        if last >= table:
+            raise ConfigError(
+                f"the tokenizer of the encoder '{config.name}' has the id {last:,}, but it embeds {table:,} tokens"
+            )
+        self.register_buffer("encoder_ids", torch.tensor(encoder_ids, dtype=torch.long), persistent=False)
+
+    def embed(self, source: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
+        embedded: Tensor = self.body.get_input_embeddings()(self.encoder_ids[source])
+        return embedded
+
+    def compute(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        if embedded.shape[1] > self.max_tokens:
+            raise RequestError(
+                f"a text has {embedded.shape[1]:,} tokens, but the encoder '{self.config.name}' reads at most "
+                f"{self.max_tokens:,}; split the text"
+            )
+        if not embedded.shape[1]:  # `transformers` cannot read texts without tokens
+            return embedded.new_zeros(*embedded.shape[:2], self.size)
+        allowed = resolve_key_mask(mask, embedded.dtype).hidden
+        states: Tensor = self.body(inputs_embeds=embedded, attention_mask=allowed).last_hidden_state
+        return states
 
 
 def _leave_out(encoder: Any, state: dict[str, Any], prefix: str, _: Any) -> None:

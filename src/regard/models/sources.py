@@ -5,9 +5,7 @@
 The states s are as wide as the decoder's, which attends to them. The source has the start and end symbols of the encoder.
 """
 
-from collections.abc import Sequence
-
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 
 from regard.config import PretrainedSourceConfig
@@ -20,23 +18,24 @@ from regard.models.transformer.translator import TransformerTranslator
 from regard.reweight import Sites
 
 
-class PretrainedSource(PretrainedEncoder):
+class PretrainedSource(nn.Module):
     """A pretrained encoder with a linear map of its states.
 
     Args:
-        config: The settings, with the architecture.
-        encoder_ids: The encoder's id (V,) of each token.
+        encoder: The encoder, with the settings of a source.
         size: D, width of the mapped states.
     """
 
-    def __init__(self, config: PretrainedSourceConfig, encoder_ids: Sequence[int], size: int) -> None:
-        super().__init__(config, encoder_ids)
-        self.map, self.size = nn.Linear(self.size, size), size
-        self.output_dropout = Dropout(config.output_dropout)
+    def __init__(self, encoder: PretrainedEncoder, size: int) -> None:
+        super().__init__()
+        assert isinstance(encoder.config, PretrainedSourceConfig)
+        self.encoder, self.sites = encoder, encoder.sites
+        self.map, self.size = nn.Linear(encoder.size, size), size
+        self.output_dropout = Dropout(encoder.config.output_dropout)
 
     def forward(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
         """Return the mapped states; see `PretrainedEncoder`."""
-        return self.output_dropout(self.map(super().forward(embedded, mask, sites)))
+        return self.output_dropout(self.map(self.encoder(embedded, mask, sites)))
 
 
 class RecurrentSource(PretrainedSource):
@@ -60,9 +59,9 @@ class PretrainedEmbedding(nn.Module):
         self.embedding_dim = encoder.size
         """Width of the states that the encoder returns for the embeddings."""
 
-    def forward(self, tokens: Int[Tensor, "B S"]) -> Float[Tensor, "B S E"]:
-        """Return the embeddings of the tokens, before positions are added."""
-        return self._encoder[0].embed(tokens)
+    def forward(self, source: Integer[Tensor, "B S *P"]) -> Float[Tensor, "B S E"]:
+        """Return the embeddings of the source, before positions are added."""
+        return self._encoder[0].encoder.embed(source)
 
 
 class PretrainedTransformer(TransformerTranslator):

@@ -12,7 +12,7 @@ from regard.config import PretrainedEncoderConfig
 from regard.errors import ConfigError
 from regard.layers.dropout import Dropout
 from regard.models.classifiers.pooled import TextEncoder
-from regard.models.pretrained import PretrainedEncoder
+from regard.models.pretrained import PretrainedTextEncoder
 from regard.reweight import Reweight, ReweightBySite, Sites, check_reweight
 from regard.shapes import check_shape
 
@@ -31,7 +31,7 @@ class PretrainedText(TextEncoder):
 
     def __init__(self, config: PretrainedEncoderConfig, encoder_ids: Sequence[int]) -> None:
         super().__init__()
-        self.encoder = PretrainedEncoder(config, encoder_ids)
+        self.encoder = PretrainedTextEncoder(config, encoder_ids)
         self.size, self.sites = self.encoder.size, self.encoder.sites
 
     def embed_text(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S E"]:

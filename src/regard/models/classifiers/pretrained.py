@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from regard.config import PretrainedClassifierConfig
 from regard.models.classifiers.pooled import PooledClassifier
-from regard.models.pretrained import PretrainedEncoder
+from regard.models.pretrained import PretrainedTextEncoder
 from regard.reweight import Sites
 
 
@@ -20,7 +20,7 @@ class PretrainedClassifier(PooledClassifier):
 
     def __init__(self, config: PretrainedClassifierConfig, *, num_labels: int, encoder_ids: Sequence[int]) -> None:
         super().__init__()
-        self.encoder = PretrainedEncoder(config.encoder, encoder_ids)
+        self.encoder = PretrainedTextEncoder(config.encoder, encoder_ids)
         self.size = self.encoder.size
         self.build_dropouts(config)
         self.build_head(config, num_labels)

@@ -14,6 +14,7 @@ from regard.errors import ConfigError
 from regard.layers.readout import READOUTS
 from regard.models.embeddings import build_embedding, tie_embeddings
 from regard.models.policies import HardStops, Policy, build_wait
+from regard.models.pretrained import PretrainedTextEncoder
 from regard.models.recurrent.decoder import BahdanauDecoder, InputFeedingDecoder, LuongDecoder, RecurrentDecoder
 from regard.models.recurrent.encoder import BRIDGES, RecurrentEncoder
 from regard.models.recurrent.translator import RecurrentTranslator
@@ -34,7 +35,7 @@ def build_recurrent(
     width, std = config.embedding_size, config.embedding_std or config.embedding_size**-0.5
     build_source: Callable[[], nn.Module]
     if isinstance(config.encoder, PretrainedSourceConfig):
-        encoder: Any = RecurrentSource(config.encoder, encoder_ids, config.states_size)
+        encoder: Any = RecurrentSource(PretrainedTextEncoder(config.encoder, encoder_ids), config.states_size)
         build_source = partial(PretrainedEmbedding, encoder)
     else:
         encoder = RecurrentEncoder(config.encoder, embedding_size=width)

@@ -22,6 +22,7 @@ from regard.layers.transformer import (
 )
 from regard.models.embeddings import build_embedding, tie_embeddings
 from regard.models.language.transformer import TransformerLanguageModel
+from regard.models.pretrained import PretrainedTextEncoder
 from regard.models.sources import PretrainedEmbedding, PretrainedSource, PretrainedTransformer
 from regard.models.transformer.translator import TransformerTranslator
 
@@ -30,15 +31,23 @@ LayerConfig = TransformerConfig | LanguageModelConfig | TransformerEncoderSettin
 
 
 def build_transformer(
-    config: TransformerConfig, *, source_size: int, target_size: int, encoder_ids: Sequence[int] = ()
+    config: TransformerConfig,
+    *,
+    source_size: int,
+    target_size: int,
+    encoder_ids: Sequence[int] = (),
+    pretrained: PretrainedSource | None = None,
 ) -> TransformerTranslator:
-    """Build the model, with initial weights from PyTorch's random generator; see `build_translator`."""
+    """Build the model, with initial weights from PyTorch's random generator; see `build_translator`.
+
+    `pretrained` replaces the layers that read the source.
+    """
     size, tie = config.hidden_size, config.tie_embeddings
     for _, message in config.wait_conflicts():
         raise ConfigError(message)
-    kind, pretrained = TransformerTranslator, None
     if isinstance(config.encoder, PretrainedSourceConfig):
-        kind, pretrained = PretrainedTransformer, PretrainedSource(config.encoder, encoder_ids, size)
+        pretrained = PretrainedSource(PretrainedTextEncoder(config.encoder, encoder_ids), size)
+    kind = PretrainedTransformer if pretrained else TransformerTranslator
     source: Any = pretrained and PretrainedEmbedding(pretrained)
     source = source or build_embedding(source_size, size, std=initial_std(size, tied=tie == "all"))
     target = build_embedding(target_size, size, std=initial_std(size, tied=tie != "none"))

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Annotated, Literal
 
-from regard.config.captioner import CaptionerConfig, RecurrentCaptionerConfig
+from regard.config.captioner import CaptionerConfig, ConvolutionalConfig, RecurrentCaptionerConfig
 from regard.config.data import AutoConfig, CaptionDataConfig, LearnedTokenizer, WordsConfig
 from regard.config.fields import Role
 from regard.config.model import TransformerConfig
+from regard.config.pretrained import PretrainedImageConfig
 from regard.config.run import RunConfig
 from regard.config.training import DecodingConfig, DistillationConfig
+from regard.tasks.encoders import encoder_conflicts
 from regard.tasks.translation.config import WriterTrainingConfig, length_conflicts
 
 
@@ -41,6 +43,11 @@ class CaptioningConfig(RunConfig):
         """Yield the conflicts between settings of the run; see `RunConfig.conflicts`."""
         yield from super().conflicts()
         yield from length_conflicts(self.decoding)
+        cell, image = self.data.cell, self.model.image
+        if isinstance(image, ConvolutionalConfig) and cell & (cell - 1):
+            yield "data.cell", f"data.cell is {cell}, expected a power of two: 2, 4, 8, 16, 32 or 64"
+        if isinstance(image, PretrainedImageConfig):
+            yield from encoder_conflicts(self, image)
         if isinstance(self.model, TransformerConfig):
             yield from self.model.layer_conflicts()
             if self.model.wait_k:

@@ -4,7 +4,9 @@ from dataclasses import replace
 from typing import cast
 
 from regard.config.data import LearnedTokenizer
+from regard.config.pretrained import PretrainedImageConfig
 from regard.tasks.captioning.config import CaptioningConfig
+from regard.tasks.encoders import with_image_encoder
 from regard.tasks.translation.train import TrainableTranslator, WriterTraining
 from regard.text.captions.prepare import CaptionSchema, ImageCorpus, choose_canvas
 from regard.text.preparation import Prepared, prepare_data
@@ -35,6 +37,8 @@ class CaptioningTraining(WriterTraining):
     ) -> tuple[CaptioningConfig, Prepared[ImageCorpus], Tokenizer]:
         """Read the images and texts; see `Training.read`."""
         config, learned = self.use_teachers(config, learned)
+        if isinstance(config.model.image, PretrainedImageConfig):
+            config = with_image_encoder(config)
         if not (config.data.height and config.data.width and config.data.colour != "auto"):
             config = replace(config, data=replace(config.data, **choose_canvas(config.data)))
         data = prepare_data(CaptionSchema(config.data, config.tokenizer, learned), seed=config.seed, progress=progress)

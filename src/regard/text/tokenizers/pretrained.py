@@ -23,7 +23,8 @@ from regard.text.tokenizers.schemes import Scheme
 from regard.text.tokenizers.vocabulary import Symbols
 
 ARCHITECTURE, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
-"""Files of an encoder."""
+PREPARATION = "preprocessor_config.json"
+"""Files of an encoder; those of images have the last in place of a tokenizer."""
 HUB = "hf://"
 """Beginning of the name of an encoder that may be downloaded."""
 SHELF = "REGARD_ENCODERS"
@@ -31,39 +32,42 @@ SHELF = "REGARD_ENCODERS"
 # Texts of the symbols for padding and unknown words in BERT, RoBERTa and their successors.
 _PAD, _UNKNOWN = ("[PAD]", "<pad>"), ("[UNK]", "<unk>")
 _MOST_SYMBOLS = 10_000_000
+# The setting, an example, why the file is needed, and what writes it.
+_INPUTS = {
+    TOKENIZER: ("encoder", "sentence-transformers/all-MiniLM-L6-v2", "has the offsets of tokens in a text", "Tokenizer"),
+    PREPARATION: ("image", "google/vit-base-patch16-224-in21k", "says how images are normalised", "ImageProcessor"),
+}
 _PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".h5", ".msgpack")
 
 
-def find_encoder(name: str) -> Path:
+def find_encoder(name: str, inputs: str = TOKENIZER) -> Path:
     """Return the folder of an encoder, which has the three files that regard reads. Nothing in the folder is run.
 
     Args:
         name: A folder; or `user/name`, which must be in the local cache of Hugging Face; or `hf://user/name`, which is
             downloaded if it is not in the cache. A folder that has moved is found by its own name in the folder that the
             environment variable REGARD_ENCODERS names.
+        inputs: Name of the file that says how the input is made: `TOKENIZER` or `PREPARATION`.
 
     Raises:
         ConfigError: If there is no such folder, or one of the files is missing.
     """
+    setting, example, reason, writer = _INPUTS[inputs]
     if not name:
         raise ConfigError(
-            "model.encoder.name is empty; name the folder of an encoder, or one to download, such as "
-            "hf://sentence-transformers/all-MiniLM-L6-v2"
+            f"model.{setting}.name is empty; name the folder of an encoder, or one to download, such as {HUB}{example}"
         )
     folder = Path(name)
     if not folder.is_dir() and (shelf := os.environ.get(SHELF)):
         folder = Path(shelf, folder.name)
     if not folder.is_dir():
-        folder = _find_cached(name)
-    missing = [file for file in (ARCHITECTURE, TOKENIZER, WEIGHTS) if not (folder / file).is_file()]
+        folder = _find_cached(name, inputs)
+    missing = [file for file in (ARCHITECTURE, inputs, WEIGHTS) if not (folder / file).is_file()]
     if not missing:
         return folder
     where = f"the encoder '{name}' has no {missing[0]}"
-    if missing[0] == TOKENIZER:
-        raise ConfigError(
-            f"{where}, which has the offsets of tokens in a text; save its fast tokenizer there with "
-            "AutoTokenizer.from_pretrained(…, use_fast=True).save_pretrained(…)"
-        )
+    if missing[0] == inputs:
+        raise ConfigError(f"{where}, which {reason}; save it there with Auto{writer}.from_pretrained(…).save_pretrained(…)")
     if missing[0] == WEIGHTS and any(path.suffix in _PICKLES for path in folder.iterdir()):
         raise ConfigError(
             f"{where}, only weights in a format that can run code when they are read; convert them with "
@@ -72,7 +76,7 @@ def find_encoder(name: str) -> Path:
     raise ConfigError(f"{where}; expected the folder of a model in the format of Hugging Face's transformers")
 
 
-def _find_cached(name: str) -> Path:
+def _find_cached(name: str, inputs: str) -> Path:
     """Return the folder of an encoder in the cache of Hugging Face; one that begins with `hf://` is downloaded if necessary."""
     try:
         from huggingface_hub import snapshot_download
@@ -83,7 +87,7 @@ def _find_cached(name: str) -> Path:
             f"{install_command('pretrained')}"
         ) from error
     address, _, revision = name.removeprefix(HUB).partition("@")
-    wanted: Any = {"revision": revision or None, "allow_patterns": [ARCHITECTURE, WEIGHTS, TOKENIZER]}
+    wanted: Any = {"revision": revision or None, "allow_patterns": [ARCHITECTURE, WEIGHTS, inputs]}
     try:
         try:
             return Path(snapshot_download(address, local_files_only=True, **wanted))
