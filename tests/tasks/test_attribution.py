@@ -56,6 +56,12 @@ def test_a_linear_classifier_worked_by_hand(num_heads):
     assert attribute(probe, "attention")[0] == pytest.approx(WEIGHTS)
 
 
+def test_value_zeroing_of_more_tokens_than_are_changed_together():
+    found = attribute(TextProbe(MODEL, worded(*[4, 5, 6, 7] * 5)), "values")[0]
+    left = [log_sigmoid(1) - log_sigmoid(1 - part / 5) for part in WEIGHTS * VALUES]
+    assert found == pytest.approx(np.tile(left, 5))
+
+
 def test_tokens_of_a_word_share_what_it_has_and_special_tokens_have_nothing():
     probe = TextProbe(MODEL, worded(4, 5, 6, 7, word_of=[0, 1, 1, -1]))
     found = attribute(probe, "leave_one_out")

@@ -31,6 +31,11 @@ def test_every_head_of_every_layer_is_drawn_and_named(tmp_path):
     assert len({image.norm.vmax for image in images}) == 1
 
 
+def test_attributions_are_not_among_them():
+    weights = {"decoder.0": np.eye(3)[None], "decoder.rollout": np.eye(3), "decoder.values": np.eye(3)}
+    assert grid.sites_of(record(weights, [], ["one", "two", "three"]), "decoder") == ["decoder.0", "decoder.rollout"]
+
+
 def test_a_mean_of_layers_is_not_among_them(tmp_path):
     it = made()
     both = record({"cross": np.ones((3, 4)) / 4, **it.weights}, it.source_tokens, it.target_tokens)

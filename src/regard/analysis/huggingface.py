@@ -18,6 +18,7 @@ from torch import nn
 from regard.analysis.capture import capture
 from regard.analysis.inputs import Inputs, read_inputs
 from regard.analysis.places import Grid
+from regard.analysis.probe import add_attributions
 from regard.analysis.reader import Reader
 from regard.errors import RequestError
 from regard.machine import evaluating
@@ -79,6 +80,7 @@ def record_of_model(
     special: Collection[str] | None = None,
     units: Units = "auto",
     note: str = NOTE,
+    attributions: Sequence[str] = (),
 ) -> AttentionRecord:
     """Run a model on a text, an image or a sound, and return the record of its attention.
 
@@ -120,12 +122,16 @@ def record_of_model(
             keep them as words.
         units: Units of pictures and alignments; see `AttentionRecord.in_units`.
         note: Last sentence of captions, on what the weights prove and what they do not prove.
+        attributions: Attributions that become further sites: `gradients`, `integrated`, `values`, and `rollout` of language
+            models, as for `Classifier.attribute`, or `all`. They explain the label of a classifier, which becomes the target,
+            or each next token of a language model (sites `decoder.gradients` and so on); with `rows`, that of these tokens. For
+            `gradients` and `values`, the model runs with `eager` attention.
 
     Raises:
         DataError: If an image cannot be read.
         RequestError: If the tokenizer or an input has the wrong type or does not fit the model, a word of a list has spaces,
             the text has no tokens, a target is given to a model that reads one text, the model has to generate a text but
-            cannot, the patches have an unknown grid, or `capture` finds no attention in it.
+            cannot, the patches have an unknown grid, `capture` finds no attention in it, or the model has no such attribution.
 
     Example:
         >>> record = regard.from_huggingface(model, tokenizer, "A good day.")  # doctest: +SKIP
@@ -141,8 +147,10 @@ def record_of_model(
     with evaluating(model):
         reader.prepare(target, generation)
         with capture(model, names=names or reader.recorded(), heads=heads, rows=rows) as caught:
-            output = model(**reader.tensors, **({"use_cache": False} if reader.has_cache else {}))
+            output = model(**reader.tensors, **reader.options)
         reader.look(caught, output)
+    if attributions and rows is None and getattr(getattr(output, "logits", None), "ndim", 0) == 2:
+        reader.families = dict.fromkeys(caught, "encoder")  # also of a causal model: the target is the label
     record = caught.to_record(
         reader.tokens,
         reader.target_tokens,
@@ -157,6 +165,9 @@ def record_of_model(
         target_segments=reader.target_segments,
         note=note,
     )
+    if attributions:
+        with evaluating(model):
+            record = add_attributions(record, reader, output, rows, attributions)
     if reader.is_pooled:
         record = replace(record, weights={"pool" if site == "cross.0" else site: each for site, each in record.weights.items()})
     return _with_words(record, inputs, units) if inputs.words and units != "tokens" and subwords != "none" else record

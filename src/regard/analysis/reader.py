@@ -73,9 +73,10 @@ class Reader:
         return [f"{name}.*"] if name else None
 
     @property
-    def has_cache(self) -> bool:
-        """Whether the model has an argument `use_cache`."""
-        return hasattr(self.model, "generate") or (self.is_pair and not self.has_queries)
+    def options(self) -> dict[str, bool]:
+        """Further arguments of the model: it keeps no cache."""
+        has_cache = hasattr(self.model, "generate") or (self.is_pair and not self.has_queries)
+        return {"use_cache": False} if has_cache else {}
 
     def look(self, caught: Captured, output: Any) -> None:
         """Find the tokens of both sides, and their segments, after the run."""

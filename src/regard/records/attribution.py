@@ -45,4 +45,9 @@ ATTRIBUTIONS: dict[str, Attribution] = {
         "Of two {columns} that say the same, neither seems to matter, and the model never learnt from {inputs} with gaps.",
     ),
 }
-"""Attributions by the names of their sites. The site `rollout` of a family of attention has its own words."""
+"""Attributions by name. The site `rollout` of a family of attention has its own words."""
+
+
+def attribution_of(site: str) -> Attribution | None:
+    """Return the attribution of a site, such as `values` or `decoder.values`; None for attention."""
+    return ATTRIBUTIONS.get(site.rpartition(".")[2])

@@ -37,17 +37,20 @@ def attention(probe: Probe) -> Float[np.ndarray, "T S"]:
 def rollout(probe: Probe) -> Float[np.ndarray, "T S"]:
     """Return the attention through all layers (`regard.rollout`); a classifier's pooling is multiplied by its encoder's."""
     families = ("encoder", "decoder", "cross") if probe.has_steps else ("encoder",)
-    layers = [site for site in probe.model.sites if site.partition(".")[0] in families and site not in families]
+    layers = [site for site in probe.sites if site.partition(".")[0] in families and site not in families]
     if not any(site.startswith("decoder" if probe.has_steps else "encoder") for site in layers):
         raise UnavailableError("rollout: this model has no layers of self-attention that could be followed")
     weights = probe.weights(layers)
-    return rollout_of(weights, "cross") if probe.has_steps else attention(probe) @ rollout_of(weights, "encoder")
+    return rollout_of(weights, probe.family) if probe.has_steps else attention(probe) @ rollout_of(weights, "encoder")
 
 
 def gradients(probe: Probe) -> Float[np.ndarray, "T S"]:
     """Return gradient × attention, mean over heads and over the layers that attend to the input:
 
         a_ts = mean_l mean_h max(0, A_lhts ∂ log p_t / ∂A_lhts)
+
+    A language model's query t is that of the token that it reads at step t. For a label, the layers of an encoder without a
+    pooling by attention have a query q for each token: then, a_s = mean_l mean_h Σ_q max(0, A_lhqs ∂ log p / ∂A_lhqs).
 
     Raises:
         UnavailableError: If the weights of the model's attention are not one for each token.
@@ -78,6 +81,7 @@ def gradients(probe: Probe) -> Float[np.ndarray, "T S"]:
         for weights, slope in zip(used, slopes, strict=True):
             product = (weights * slope).detach().double().clamp(min=0)[0]
             row = product[..., 0 if in_loop else step, :] if probe.has_steps else product
+            row = row.sum(-2) if row.ndim == 3 else row
             layers.append(row.mean(0) if row.ndim == 2 else row)
         found.append(torch.stack(layers).mean(0))
     return torch.stack(found).numpy(force=True)
@@ -127,22 +131,23 @@ def values(probe: Probe) -> Float[np.ndarray, "T S"]:
         Mohebbi et al. 2023, Quantifying Context Mixing in Transformers, section 3.
         Differs from the paper: the prediction is compared, not a layer's output, and all layers are changed at once.
     """
-    size = probe.num_tokens
 
-    def zero_one_each(weights: Tensor, mask: Tensor) -> Tensor:
-        if (len(weights), weights.shape[-1]) != (size, size):
-            raise UnavailableError("values: this model's attention has not one weight for each token")
-        places = torch.arange(size, device=weights.device)
-        changed = weights.clone()  # other weights stay as they are: only this token's value is missing from the sum
-        changed[places, ..., places] = 0
-        return changed
+    def lost(places: Tensor) -> Float[np.ndarray, "T B"]:
+        def zero_one_each(weights: Tensor, mask: Tensor) -> Tensor:
+            if (len(weights), weights.shape[-1]) != (len(places), probe.num_tokens):
+                raise UnavailableError("values: this model's attention has not one weight for each token")
+            changed = weights.clone()  # other weights stay as they are: only this token's value is missing from the sum
+            changed[torch.arange(len(places)), ..., places] = 0
+            return changed
 
-    return probe.lost(probe.reweight(zero_one_each, size))
+        return probe.lost(probe.reweight(zero_one_each, len(places)))
+
+    return np.concatenate([lost(places) for places in torch.arange(probe.num_tokens).split(_TOGETHER)], axis=1)
 
 
 def leave_one_out(probe: Probe) -> Float[np.ndarray, "T S"]:
     """Return the loss of log probability without a word; the tokens of a word share it equally."""
-    return probe.to_tokens(probe.lost(probe.keep(~np.eye(probe.attention.shape[1], dtype=bool))))
+    return probe.to_tokens(probe.lost(probe.keep(~np.eye(probe.num_words, dtype=bool))))
 
 
 METHODS: dict[str, Callable[[Probe], np.ndarray]] = {
@@ -170,16 +175,19 @@ def with_attributions(record: AttentionRecord, probe: Probe, names: Sequence[str
     found = dict(record.weights)
     for name in check_names("attribute", names):
         try:
-            found[_site_of(name, probe.main)] = attribute(probe, name).astype(np.float32)
+            array = attribute(probe, name).astype(np.float32)
+            # Later tokens have no influence, but batches of other sizes can differ by rounding.
+            found.setdefault(_site_of(name, probe), np.tril(array) if probe.family == "decoder" else array)
         except UnavailableError:
             if "all" not in names:
                 raise
     return replace(record, weights=found)
 
 
-def _site_of(name: str, main: str) -> str:
-    """Return the site of an attribution in a record whose main site is `main`."""
-    return {"attention": main, "rollout": f"{main}.rollout"}.get(name, name)
+def _site_of(name: str, probe: Probe) -> str:
+    """Return the site of an attribution in a record. In `decoder.…`, both rows and columns are the tokens that are read."""
+    is_within = probe.family == "decoder"
+    return probe.main if name == "attention" else f"{probe.family}.{name}" if is_within or name == "rollout" else name
 
 
 def check_names(caller: str, names: Sequence[str]) -> list[str]:

@@ -190,6 +190,8 @@ class Report(ABC):
 class MeasuredProbe(Probe):
     """A probe of a text whose attention is measured."""
 
+    attention: Float[np.ndarray, "T W"]
+    """Attention of each step over the W words."""
     several: bool = False
     """If True, each class has its own probability."""
 
@@ -226,12 +228,11 @@ class MeasuredProbe(Probe):
         attributions: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Return the measures of this text; those that need many predictions are NaN unless `is_affordable`."""
-        num_words = self.attention.shape[1]
         with torch.inference_mode():
-            whole, even = self.keep(np.ones((1, num_words), bool)), self.reweight(flatten)
+            whole, even = self.keep(np.ones((1, self.num_words), bool)), self.reweight(flatten)
             without, moved, permuted = None, None, math.nan
             if is_affordable:
-                without = self.keep(~np.eye(num_words, dtype=bool))
+                without = self.keep(~np.eye(self.num_words, dtype=bool))
                 moved = self.distance(without, whole).T.numpy(force=True)
                 change = permutation(int(generator.integers(1 << 32)))
                 changed = self.distance(self.reweight(change, permutations), whole)

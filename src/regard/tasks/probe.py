@@ -1,13 +1,13 @@
 """The contract of probes: a model's predictions for one text, with changes of its words, weights or embeddings."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.reweight import Reweight
 
@@ -18,18 +18,23 @@ class Probe(ABC):
     A classifier predicts its label in one step, a translator a token in each of T steps. Predictions are probabilities (B,T,C).
     """
 
-    attention: Float[np.ndarray, "T W"]
-    """Attention of each step over the W words."""
-    model: Any
-    """The model."""
-    main: ClassVar[str]
-    """Main site of the model's attention."""
-    has_steps: ClassVar[bool]
+    sites: Collection[str]
+    """Sites of the model's attention."""
+    main: str
+    """The main one."""
+    has_steps: bool
     """Whether there are several steps, and weights have an axis for them."""
+    num_words: int
+    """Number W of words that can be left out."""
     num_tokens: int
     """Number S of the tokens that the model reads, special tokens included."""
     decision: Int[Tensor, " T"]
     """The class that is explained at each step: the one that the model chose, or that the caller gave."""
+
+    @property
+    def family(self) -> str:
+        """First part of the name of the main site: `cross`, `pool` or `decoder`."""
+        return self.main.partition(".")[0]
 
     @abstractmethod
     def keep(self, kept: Bool[np.ndarray, "B W"]) -> Float[Tensor, "B T C"]:
@@ -53,13 +58,13 @@ class Probe(ABC):
     def weights(self, sites: Collection[str]) -> dict[str, Float[np.ndarray, "*heads R S"]]:
         """Return the attention at some sites."""
 
-    @abstractmethod
     def to_words(self, tokens: Float[np.ndarray, "T S"]) -> Float[np.ndarray, "T W"]:
-        """Return the sum of the tokens' values for each word."""
+        """Return the sum of the tokens' values for each word. By default, words are tokens."""
+        return tokens
 
-    @abstractmethod
     def to_tokens(self, words: Float[np.ndarray, "T W"]) -> Float[np.ndarray, "T S"]:
         """Return the values of words as values of their tokens, which share them equally."""
+        return words
 
     def gradients(self, reweight: Reweight | None = None) -> Float[np.ndarray, "T W"] | None:
         """Return gradient × input of each step's log probability; None if the model's input has no embedding."""
@@ -72,7 +77,7 @@ class Probe(ABC):
     @torch.inference_mode()
     def lost(self, predictions: Float[Tensor, "B T C"]) -> Float[np.ndarray, "T B"]:
         """Return how much lower the log probability of each step's decision is than with the whole text."""
-        whole = self.keep(np.ones((1, self.attention.shape[1]), bool))
+        whole = self.keep(np.ones((1, self.num_words), bool))
         steps = torch.arange(len(self.decision), device=self.decision.device)
         least = torch.finfo(whole.dtype).tiny
         both = (each[:, steps, self.decision].clamp(min=least).log() for each in (whole, predictions))
@@ -84,3 +89,14 @@ def between(first: Float[Tensor, "1 S E"], last: Float[Tensor, "1 S E"], shares:
     """Return points on the straight line between two embeddings: the first at share 0, the last at share 1."""
     # `lerp` is exact at both ends.
     return torch.lerp(first, last, shares.to(last)[:, None, None])
+
+
+@contextmanager
+def embedded_between(embedding: nn.Module, blank: Tensor, source: Tensor, shares: Float[Tensor, " B"]) -> Iterator[Tensor]:
+    """Let a model's embedding return points between those of two inputs; yield these (B,S,E), which can be differentiated."""
+    leaf = between(embedding(blank).detach(), embedding(source).detach(), shares).requires_grad_()
+    hook = embedding.register_forward_hook(lambda _module, _inputs, _output: leaf)
+    try:
+        yield leaf
+    finally:
+        hook.remove()

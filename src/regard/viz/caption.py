@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.plurals import plural
 from regard.records import AttentionRecord
-from regard.records.attribution import ATTRIBUTIONS, INPUTS
+from regard.records.attribution import INPUTS, Attribution, attribution_of
 from regard.records.data import NOTE
 from regard.records.views import UNKNOWN_TOKENS, WordView, sides
 from regard.viz.labels import isolated, label
@@ -68,7 +68,7 @@ def write(
     `each` is the part of the picture that shows the weights of one output, and `units` are those of rows and columns.
     """
     shown = shows(record, sites, head, grid=grid, each=each, units=units)
-    last = note(record, units[1] if units else "word", is_attention=sites[0] not in ATTRIBUTIONS)
+    last = note(record, units[1] if units else "word", is_attention=not attribution_of(sites[0]))
     return [shown, *copying(views[0]), *borders(views[0]), *hides(views), *unknown(views[0]), *last]
 
 
@@ -98,8 +98,8 @@ def shows(
     is_causal = all(array.shape[-1] > 2 and not np.triu(array, 1).any() for array in map(record.weights.__getitem__, sites))
     what = _CAUSAL if kind == "encoder" and is_causal else what
     row, column = units or map(record.unit, sides(sites[0]))
-    if sites[0] in ATTRIBUTIONS:
-        return _attributed(record, sites[0], kind, each, (row, column))
+    if told := attribution_of(sites[0]):
+        return _attributed(told, record, sites[0], kind, each, (row, column))
     what = what.format(row=row, columns=plural(column))
     what = f"The colours show {what}" if kind == "label" else f"Each {each} shows {what}"
     family, _, part = sites[0].partition(".")
@@ -117,15 +117,15 @@ def shows(
 
 def bar_name(site: str) -> str:
     """Return the name of the colour bar of a site's picture: attributions are values, not weights."""
-    return "value" if site in ATTRIBUTIONS else "weight"
+    return "value" if attribution_of(site) else "weight"
 
 
-def _attributed(record: AttentionRecord, site: str, kind: Kind, each: str, units: tuple[str, str]) -> str:
+def _attributed(told: Attribution, record: AttentionRecord, site: str, kind: Kind, each: str, units: tuple[str, str]) -> str:
     """Return sentences that say what an attribution's values are, and what they do not show."""
     row, column = units
-    names = {"row": "the label" if kind == "label" else f"that output {row}", "column": column, "columns": plural(column)}
-    names |= INPUTS.get(column, INPUTS["word"])
-    told, signed = ATTRIBUTIONS[site], (record.weights[site] < 0).any()
+    output = "the label" if kind == "label" else f"the next {row}" if record.target_is_read else f"that output {row}"
+    names = {"row": output, "column": column, "columns": plural(column)} | INPUTS.get(column, INPUTS["word"])
+    signed = (record.weights[site] < 0).any()
     first = f"{'The colours show' if kind == 'label' else f'Each {each} shows'} {told.shows.format(**names)}."
     return f"{first}{' Negative values count against it.' if signed else ''} {told.limits.format(**names)}"
 

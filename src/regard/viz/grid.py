@@ -15,6 +15,7 @@ from matplotlib.cm import ScalarMappable
 from regard.errors import RequestError, nearest
 from regard.plurals import plural
 from regard.records import AttentionRecord
+from regard.records.attribution import attribution_of
 from regard.records.views import WordView, sides
 from regard.viz import colour, picture
 from regard.viz.caption import axis_names, empty, note, write
@@ -41,7 +42,8 @@ def sites_of(record: AttentionRecord, family: str) -> list[str]:
     If no site has such a name, but one has exactly the name of the family, return this one.
     """
     family = family.removesuffix(".*")
-    return [site for site in record.sites if site.startswith(f"{family}.")] or [site for site in record.sites if site == family]
+    weights = [site for site in record.sites if not attribution_of(site)]  # attributions have scales of their own
+    return [site for site in weights if site.startswith(f"{family}.")] or [site for site in record.sites if site == family]
 
 
 def draw(

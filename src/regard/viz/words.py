@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.patches import FancyBboxPatch
 
 from regard.records import AttentionRecord
-from regard.records.attribution import ATTRIBUTIONS
+from regard.records.attribution import attribution_of
 from regard.viz import colour, picture, summary
 from regard.viz.caption import bar_name, empty, note, write
 from regard.viz.colour import palette
@@ -55,7 +55,7 @@ def draw(
         return picture.draw_empty("picture of words", empty(record, site), foot, path, top)
     scale = colour.full_scale(weights, given=scale)
     uniform = []
-    if marked := 1 / len(words) <= scale and site not in ATTRIBUTIONS:
+    if marked := 1 / len(words) <= scale and not attribution_of(site):
         uniform = [f"The mark on the colour bar: 1/{len(words)}, the weight of each word if all had the same."]
     foot = (
         [most_weight(words, weights), *uniform, *other_labels(record), *write(record, [site], [view], head)]

@@ -49,9 +49,10 @@ class TextProbe(MeasuredProbe):
     main, has_steps = "pool", False
 
     def __init__(self, model: TextClassifier, text: WordedText, *, several: bool = False, temperature: float = 1.0) -> None:
-        self.model, self.text, self.several, self.temperature = model, text, several, temperature
+        self.model, self.sites, self.text = model, model.sites, text
+        self.several, self.temperature = several, temperature
         self._device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-        self.num_tokens = len(text.ids)
+        self.num_tokens, self.num_words = len(text.ids), text.num_words
         with torch.inference_mode():
             logits, attention = model(*pad([text.ids], self._device), record=("pool",))
         self.decision = torch.tensor([int(logits[0].argmax())], device=self._device)

@@ -1,6 +1,7 @@
 """A translator's predictions of each token of a translation: with all source tokens, without some, with other weights."""
 
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.reweight import Reweight, rescaled
 from regard.tasks.attribution import attention
 from regard.tasks.faithfulness import MeasuredProbe
-from regard.tasks.probe import between
+from regard.tasks.probe import embedded_between
 from regard.text.symbols import END, START, UNKNOWN
 
 
@@ -32,9 +33,9 @@ class TranslationProbe(MeasuredProbe):
                 "the model copies source words (model.copy), for which there are neither attributions nor measures of "
                 "faithfulness; inspect its attention and p_gen (`regard look`)"
             )
-        self.model, self.source = model, source
+        self.model, self.sites, self.source = model, model.sites, source
         self.starts = int(source.ndim == 2 and source[0, 0].item() == START)
-        self.words = source.shape[1] - self.starts - self.ends
+        self.num_words = source.shape[1] - self.starts - self.ends
         self.num_tokens = source.shape[1]
         if target is None:
             [best] = greedy(self.model, source, _no_padding(source))
@@ -63,17 +64,12 @@ class TranslationProbe(MeasuredProbe):
         self, shares: Float[Tensor, " B"], reweight: Reweight | None = None
     ) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B S E"] | None]:
         """Return the log probabilities of the translation's tokens, and the embeddings between `blank` and the source."""
-        embedding, leaves, hook = getattr(self.model, "source_embedding", None), [], None
-        if isinstance(embedding, nn.Module):
-            leaves.append(between(embedding(self.blank).detach(), embedding(self.source).detach(), shares).requires_grad_())
-            hook = embedding.register_forward_hook(lambda _module, _inputs, _output: leaves[0])
-        try:
+        embedding = getattr(self.model, "source_embedding", None)
+        found = isinstance(embedding, nn.Module) and embedded_between(embedding, self.blank, self.source, shares)
+        with found or nullcontext() as embedded:
             logits = self.logits(_copies(self.source, len(shares)), reweight)
-        finally:
-            if hook is not None:
-                hook.remove()
         target = self.decision.expand(len(shares), -1).unsqueeze(-1)
-        return logits.log_softmax(-1).gather(-1, target)[..., 0], leaves[0] if leaves else None
+        return logits.log_softmax(-1).gather(-1, target)[..., 0], embedded
 
     @torch.inference_mode()
     def weights(self, sites: Collection[str]) -> dict[str, Float[np.ndarray, "*heads R S"]]:
@@ -84,7 +80,7 @@ class TranslationProbe(MeasuredProbe):
 
     def to_words(self, tokens: Float[np.ndarray, "T S"]) -> Float[np.ndarray, "T W"]:
         """Return the values of words, which are tokens, without those of special symbols."""
-        return tokens[:, self.starts : self.starts + self.words]
+        return tokens[:, self.starts : self.starts + self.num_words]
 
     def to_tokens(self, words: Float[np.ndarray, "T W"]) -> Float[np.ndarray, "T S"]:
         """Return the values with 0 for special symbols, which are never removed."""
@@ -105,7 +101,7 @@ class TranslationProbe(MeasuredProbe):
     ) -> dict[str, Float[np.ndarray, "3 1"]]:
         """Return the losses without the most attended token, a random one and the costliest, deleted or erased."""
         assert without is not None
-        erased = self.reweight(self._erase_one_each, self.words)
+        erased = self.reweight(self._erase_one_each, self.num_words)
         return {"deleted": self._lost(whole, without), "erased": self._lost(whole, erased)}
 
     def _lost(self, whole: Tensor, without: Tensor) -> Float[np.ndarray, "3 1"]:
@@ -124,8 +120,8 @@ class TranslationProbe(MeasuredProbe):
         """Return the losses without each step's most important token, deleted or erased."""
         [whole] = self.probabilities(self.source)
         without = {
-            "deleted": self.keep(~np.eye(self.words, dtype=bool)),
-            "erased": self.reweight(self._erase_one_each, self.words),
+            "deleted": self.keep(~np.eye(self.num_words, dtype=bool)),
+            "erased": self.reweight(self._erase_one_each, self.num_words),
         }
         losses = {way: self._losses(whole, each) for way, each in without.items()}
         return {way: np.array([_of_first(each, one) for one in importance]) for way, each in losses.items()}
