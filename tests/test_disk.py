@@ -92,7 +92,7 @@ def test_a_full_disk_leaves_a_picture_as_it_was(tmp_path):
         "made = record([[1.0]], ['a'], ['x'])\nmade.plot()\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "made.save(sys.argv[1])"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-B", "-c", code, str(path)], capture_output=True, text=True)
     assert "a.png: cannot be written: File too large" in done.stderr
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a.png"]

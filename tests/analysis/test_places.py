@@ -202,9 +202,9 @@ def test_words_with_times(families):
 
 def test_a_list_of_words_keeps_them(families):
     family = families.FAMILIES["CLIP, text"]()
-    made = regard.from_huggingface(family.model("sdpa"), family.processor, ["what is", "this"])
-    assert made.target_words == ("what is", "this")
-    assert made.target_word_of == (0, 0, 1)
+    made = regard.from_huggingface(family.model("sdpa"), family.processor, ["what", "is", "this"])
+    assert made.target_words == ("what", "is", "this")
+    assert made.target_word_of == (0, 1, 2)
     encoded = family.processor(["what is", "a cat"], return_tensors="pt")
     assert regard.from_huggingface(family.model("sdpa"), family.processor, encoded, batch=1).target_words == ("a", "cat")
 

@@ -85,7 +85,7 @@ def compiled_equals_eager(
     run = torch.compile(attention, backend=backend, fullgraph=True)
     # The same operations under aot_eager, but of rotary positions, which have no complex numbers there; inductor adds in
     # another order.
-    near = {"rtol": 1e-4, "atol": 1e-4} if backend == "inductor" or case.name == "rotary" else {}
+    near = {"rtol": 2e-4, "atol": 2e-4} if backend == "inductor" or case.name == "rotary" else {}
     for one, other in zip(gradients(run, tensors, **kept), gradients(attention, tensors, **kept), strict=True):
         torch.testing.assert_close(one, other, **near)
     with torch.no_grad():

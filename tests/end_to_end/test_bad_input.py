@@ -76,7 +76,8 @@ def limited(arguments, *, bytes_a_file):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_a_file, bytes_a_file))
 
-    command = [sys.executable, "-m", "regard", *map(str, arguments)]
+    # Python would leave cut bytecode files beside the package.
+    command = [sys.executable, "-B", "-m", "regard", *map(str, arguments)]
     return subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, check=False)
 
 

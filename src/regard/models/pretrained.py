@@ -217,6 +217,7 @@ class PretrainedEncoder(nn.Module, ABC):
         for part in self.body.modules():
             if isinstance(part, nn.Dropout):
                 part.p = config.dropout
+        self._recomputed: list[Any] = []
         if config.tuning == "lora":
             self._add_adapters()
         if outside:
@@ -237,6 +238,7 @@ class PretrainedEncoder(nn.Module, ABC):
         inject_adapter_in_model(LoraConfig(r=self.config.rank, lora_alpha=2 * self.config.rank, target_modules=maps), self.body)
         name = "activation_checkpointing_enable"  # an older transformers names it otherwise
         getattr(self.body, name, self.body.gradient_checkpointing_enable)({"use_reentrant": False})
+        self._recomputed = [part for part in self.body.modules() if getattr(part, "gradient_checkpointing", False)]
 
     def _prepare_training(self) -> None:
         """Mark the weights to train, with the learning rates of their layers, and leave the others out of `state_dict`."""
@@ -337,6 +339,8 @@ class PretrainedEncoder(nn.Module, ABC):
         return nn.functional.pad(padded, (0, 0, 0, embedded.shape[1] - padded.shape[1]))
 
     def _read(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
+        for layer in self._recomputed:  # a layer that is computed again has no sites, so its weights would differ
+            layer.gradient_checkpointing = not (sites.record or sites.reweight)
         token = _SITES.set(sites)
         try:
             return self.compute(embedded, mask)

@@ -166,7 +166,7 @@ def force_rows(
     Sources end with the end symbol, and targets begin with the start symbol and end with the end symbol. `options` are those of
     `regard.decoding.force`.
     """
-    device = next(model.parameters()).device
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))  # an ONNX graph has none
     lengths = [max(len(source), len(target) - 1) for source, target in zip(sources, targets, strict=True)]
     found: dict[int, Hypothesis] = {}
     with counting_bar("scoring", len(sources), shown=progress) as advance:

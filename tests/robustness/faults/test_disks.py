@@ -5,6 +5,7 @@ import random
 import resource
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,6 +83,7 @@ def test_files_that_may_not_grow(fresh, whole):
     """What a quota does, where nothing can be mounted."""
 
     def limited():
+        sys.dont_write_bytecode = True  # Python would leave cut bytecode files beside the package
         resource.setrlimit(resource.RLIMIT_FSIZE, (6000, resource.RLIM_INFINITY))
         begin_or_resume(fresh)
 
