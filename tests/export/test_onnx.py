@@ -290,6 +290,6 @@ def test_weights_of_8_bits_of_a_translator(tmp_path):
     assert 0.5 < quality.exported <= quality.model == 1
     done = export_onnx(run, tmp_path / "checked", precision="int8", check=str(pairs))
     assert [one.name for one in done.quality][:2] == ["loss", "perplexity"]
-    assert {one.name for one in done.quality} == {"loss", "perplexity", "bleu", "chrf", "length_ratio"}
+    assert {one.name for one in done.quality} >= {"loss", "perplexity", "bleu", "chrf", "length_ratio", "exact_match"}
     [loss] = [one for one in done.quality if one.name == "loss"]
     assert 0 < abs(loss.exported - loss.model) < 0.2 * loss.model
