@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.errors import DataError, RequestError, ShapeError
+from regard.errors import ArgumentError, DataError, RequestError, ShapeError
 from regard.records import from_huggingface
 
 LAYERS, BATCH, HEADS, SOURCE, TARGET = 2, 3, 2, 5, 4
@@ -32,6 +32,11 @@ def test_a_model_of_one_text():
     assert from_huggingface({"attentions": attentions}, TOKENS, batch=1) == made
     assert from_huggingface(attentions, TOKENS, batch=1) == made
     assert made.rollout().sites[-1] == "encoder.rollout"
+
+
+def test_an_argument_that_only_a_model_has():
+    with pytest.raises(ArgumentError, match="a record has no option 'attributions'"):
+        from_huggingface(weights(SOURCE, SOURCE), TOKENS, attributions=["values"])
 
 
 def test_an_encoder_and_a_decoder():

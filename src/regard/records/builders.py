@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from regard.errors import DataError, RequestError, ShapeError, nearest
+from regard.errors import ArgumentError, DataError, RequestError, ShapeError, nearest
 from regard.records import checks, encoding, layouts
 from regard.records.data import NOTE, AttentionRecord
 from regard.records.segments import Segment
@@ -215,6 +215,8 @@ def record_of_tokens(
     **options: Unpack[TokenOptions],
 ) -> AttentionRecord:
     """Build the record of a model whose tokens are parts of words."""
+    if unknown := options.keys() - TokenOptions.__annotations__.keys():
+        raise ArgumentError(f"a record has no option {min(unknown)!r}{nearest(min(unknown), TokenOptions.__annotations__)}")
     # If there is no target, and all sites are those of a decoder, the tokens are the target, which the model reads.
     subwords, units = options.get("subwords", "auto"), options.get("units", "auto")
     if subwords == "none":
