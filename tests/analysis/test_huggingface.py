@@ -43,11 +43,11 @@ def wrap(scheme: str):
     )
 
 
-def build(name: str, kind: str, **settings):
+def build(name: str, kind: str, attention: str = "sdpa", **settings):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     config = getattr(transformers, kind)(**settings, pad_token_id=0, eos_token_id=1)
-    return getattr(transformers, name)._from_config(config, attn_implementation="sdpa")
+    return getattr(transformers, name)._from_config(config, attn_implementation=attention)
 
 
 def t5():

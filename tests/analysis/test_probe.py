@@ -158,6 +158,20 @@ def test_several_labels():
     assert list(record.probabilities.values()) == pytest.approx(model(**encoded).logits[0].sigmoid().tolist())
 
 
+def test_labels_without_a_name():
+    model, tokenizer, _ = make("bert")
+    model.config.id2label = {0: "good"}
+    record = regard.from_huggingface(model, tokenizer, TEXT, attributions=["values"])
+    assert list(record.probabilities) == ["good", "LABEL_1", "LABEL_2"]
+
+
+def test_a_model_that_changes_its_embeddings_in_place():
+    sizes = {"vocab_size": 90, "n_embd": 16, "n_layer": 2, "n_head": 4, "dff": 9}
+    model = build("CTRLLMHeadModel", "CTRLConfig", attention="eager", **sizes).double()
+    record = regard.from_huggingface(model, wrap("wordpiece"), TEXT, attributions=["integrated"])
+    assert np.abs(record.weights["decoder.integrated"]).max() > 1e-3
+
+
 def test_refusals():
     tokenizer = wrap("wordpiece")
     for name in ("BertModel", "BertForMaskedLM"):

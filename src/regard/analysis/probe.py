@@ -128,8 +128,8 @@ def add_attributions(
     probe = ModelProbe(reader, output, record, rows)
     if not probe.has_steps:
         shares = probe.normalise(output.logits[0].to(exact_dtype(output.logits.device))).exp().tolist()
-        by_label = {reader.config.id2label[number]: share for number, share in enumerate(shares)}
-        label = reader.config.id2label[int(probe.decision)]
+        labels = [reader.config.id2label.get(number, f"LABEL_{number}") for number in range(len(shares))]
+        label = labels[int(probe.decision)]
         target: dict[str, Any] = {"target_tokens": (label,), "target_words": (label,), "target_word_of": (0,)}
-        record = replace(record, **target, target_text=label, probabilities=by_label)
+        record = replace(record, **target, target_text=label, probabilities=dict(zip(labels, shares, strict=True)))
     return with_attributions(record, probe, names)

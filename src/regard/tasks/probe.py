@@ -95,7 +95,8 @@ def between(first: Float[Tensor, "1 S E"], last: Float[Tensor, "1 S E"], shares:
 def embedded_between(embedding: nn.Module, blank: Tensor, source: Tensor, shares: Float[Tensor, " B"]) -> Iterator[Tensor]:
     """Let a model's embedding return points between those of two inputs; yield these (B,S,E), which can be differentiated."""
     leaf = between(embedding(blank).detach(), embedding(source).detach(), shares).requires_grad_()
-    hook = embedding.register_forward_hook(lambda _module, _inputs, _output: leaf)
+    # A copy, because some models change it in place.
+    hook = embedding.register_forward_hook(lambda _module, _inputs, _output: leaf.clone())
     try:
         yield leaf
     finally:
