@@ -272,9 +272,10 @@ class PretrainedEncoder(nn.Module, ABC):
                 f"the weights of the encoder '{name}' are not those that the model was trained with: their SHA-256 is not "
                 f"{self.config.checksum[:12]}…; name the same version of the encoder"
             )
-        library = _import_transformers()
-        shown = library.utils.logging.is_progress_bar_enabled()
-        library.utils.logging.disable_progress_bar()
+        log = _import_transformers().utils.logging
+        shown, level = log.is_progress_bar_enabled(), log.get_verbosity()
+        log.disable_progress_bar()
+        log.set_verbosity_error()  # otherwise, it lists the weights that only a larger model has, such as those of CLIP's texts
         try:
             # Given a folder, the library would also load adapters that it finds there.
             loaded, facts = type(self.body).from_pretrained(
@@ -282,6 +283,7 @@ class PretrainedEncoder(nn.Module, ABC):
                 config=self.body.config,
                 state_dict=load_file(folder / WEIGHTS),
                 dtype=torch.float32,
+                ignore_mismatched_sizes=True,
                 output_loading_info=True,
             )
         except (OSError, RuntimeError, ValueError, KeyError, SafetensorError) as error:
@@ -290,12 +292,14 @@ class PretrainedEncoder(nn.Module, ABC):
                 f"the weights of the encoder '{name}' cannot be read ({reason:.200}); copy the encoder again"
             ) from error
         finally:
+            log.set_verbosity(level)
             if shown:
-                library.utils.logging.enable_progress_bar()
-        missing = [each for each in facts["missing_keys"] if not each.startswith("pooler.")]
-        if missing:
+                log.enable_progress_bar()
+        others = {*facts["missing_keys"], *(each for each, *_ in facts["mismatched_keys"])}
+        if missing := [each for each in others if not each.startswith("pooler.")]:
             raise ConfigError(
-                f"the {WEIGHTS} of the encoder '{name}' lacks the tensor '{min(missing)}'; copy the encoder again"
+                f"the {WEIGHTS} of the encoder '{name}' lacks the tensor '{min(missing)}', or it has another size than in its "
+                f"{ARCHITECTURE}; copy the encoder again"
             )
         own = {each.replace(".base_layer.", "."): tensor for each, tensor in self.body.state_dict().items()}
         for each, tensor in loaded.state_dict().items():
@@ -346,14 +350,6 @@ class PretrainedEncoder(nn.Module, ABC):
             return self.compute(embedded, mask)
         finally:
             _SITES.reset(token)
-
-    def merge_adapters(self) -> None:
-        """Add the adapters to the weights that they adapt: W ← W + (2/r)·r B A. The states stay the same."""
-        from peft.tuners.lora import LoraLayer
-
-        for part in self.body.modules():
-            if isinstance(part, LoraLayer):
-                part.merge()
 
 
 class PretrainedTextEncoder(PretrainedEncoder):
