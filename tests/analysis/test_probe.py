@@ -81,10 +81,10 @@ def test_integrated_gradients(name):
         slopes = [torch.autograd.grad(score, leaf, retain_graph=True)[0] for score in scores(leaf)]
         total = total + torch.cat(slopes) / points
     found = record.weights[site_of("integrated", record)]
-    np.testing.assert_allclose(found, (total * (last - first)).sum(-1).numpy(), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(found, (total * (last - first)).sum(-1).numpy(), rtol=1e-3, atol=2e-5)
     with torch.no_grad():
         difference = (scores(last) - scores(first)).numpy()
-    np.testing.assert_allclose(found.sum(1), difference, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(found.sum(1), difference, rtol=0, atol=2e-5)
 
 
 def zero_value(model, place):
