@@ -259,13 +259,16 @@ def test_default_limit_is_each_sentence_its_own(table):
     assert (len(short.tokens), len(long.tokens)) == (26, 500)
 
 
-def test_finished_sentences_leave_the_batch_at_once(tiny, sources):
+def test_at_most_a_fifth_of_a_batch_are_finished_sentences(tiny, sources):
     model, (source, mask) = tiny(seed=3), sources
     sizes, step = [], model.step
     model.step = lambda tokens, state, **options: (sizes.append(tokens.shape), step(tokens, state, **options))[1]
     found = greedy(model, source, mask, max_length=12)
     lengths = [len(h.tokens) + h.finished for h in found]
-    assert [size[0] for size in sizes] == [sum(length > t for length in lengths) for t in range(max(lengths))]
+    live = [sum(length > t for length in lengths) for t in range(max(lengths))]
+    assert len(sizes) == len(live)
+    assert all(0.8 * size[0] < count <= size[0] for size, count in zip(sizes, live, strict=True))
+    assert sizes[-1][0] < sizes[0][0]
     assert len(set(lengths)) > 1
 
 

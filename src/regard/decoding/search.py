@@ -48,6 +48,9 @@ DEFAULT_DECODING = DecodingConfig()
 MOST_STEPS = 100_000
 # Largest limit that is computed from the length of a sentence; it cuts targets that would never end.
 _LONGEST = 500
+# Share of the sentences in a batch that must have finished before a CPU copies the others into a smaller batch. Shrinking it for
+# each finished sentence takes 10% more time for 1,000 sentences of 12 words.
+_LEAST_DONE = 0.2
 # Number of steps that a GPU computes before the search reads which sentences have finished.
 _STEPS_AHEAD = 8
 
@@ -174,13 +177,12 @@ def run_search(
         if may_hold(cut):
             trace.end(cut[:, None] & total.isfinite(), ranking.score(worth, length), finished=False)
         done = cut | ~best[:, -1].isneginf() | (ranking.bound(worth, length) <= best[:, ranking.n_best - 1])
+        total = total.masked_fill(done[:, None], -torch.inf)  # until the batch shrinks, they stay in it without live hypotheses
         if is_free_to_read(done):
-            going = (~done).nonzero()[:, 0] if bool(done.any()) else None
-        else:
-            # Reading a value waits for the GPU. Until then, finished sentences stay in the batch without live hypotheses.
-            total = total.masked_fill(done[:, None], -torch.inf)
-            going = None if length % _STEPS_AHEAD else (~done).nonzero()[:, 0]
-        if going is not None and len(going) < len(rows):
+            shrinks = int(done.sum()) >= _LEAST_DONE * len(done)
+        else:  # reading a value waits for the GPU
+            shrinks = length % _STEPS_AHEAD == 0
+        if shrinks and len(going := (~done).nonzero()[:, 0]) < len(rows):
             rows, words, total, best, parent = (each[going] for each in (rows, words, total, best, parent))
             ranking, state = ranking.keep(going), state.keep(going)
             chooser.keep(going)
