@@ -121,7 +121,7 @@ def test_a_host_that_loses_its_process_ends_the_other(hosts):
     assert "another process of the run has ended; its message is above or in its own log" in said[0]
     resumed = subprocess.Popen([BIN / "regard", "resume", "run"], cwd=hosts[0], stderr=subprocess.PIPE, text=True)
     for line in resumed.stderr:
-        if "2 processes trained before, and 1 does now" in line:
+        if "processes was 2 and is 1" in line:
             break
     else:
         pytest.fail("nothing was said of the number of processes")
