@@ -13,7 +13,7 @@ import pytest
 from regard.demo import DemoCorpus
 
 pytestmark = pytest.mark.slow
-PAIRS, HELD_OUT, FAR = 15_000, 300, 1 << 23
+PAIRS, HELD_OUT, FAR = 15_000, 300, 40_000
 BUDGET = ["--preset=demo", "--training.batch_tokens=512", "--training.max_epochs=4", "--threads=1", "--device=cpu"]
 MECHANISMS = (
     "differential_attention",
