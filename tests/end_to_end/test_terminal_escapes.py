@@ -18,6 +18,7 @@ import pytest
 import yaml
 from bundle.test_hostile import resign
 from end_to_end.conftest import write_pairs, write_reviews
+from PIL import Image
 
 from regard.cli.main import command_names
 from regard.errors import printable
@@ -99,6 +100,14 @@ def hostile(text: str) -> str:
     return text.replace("red", f"r{EVIL}ed").replace("film", f"film{EVIL}").replace("cat", f"{EVIL} cat")
 
 
+TASKS = {
+    "deu": "translation",
+    "reviews": "classification",
+    "stories": "language",
+    "tags": "tagging",
+    "captions": "captioning",
+}
+"""The folder and the task of each model."""
 SMALL = ["--threads=1", "--device=cpu", "--training.max_steps=3", "--training.tensorboard=false"]
 
 
@@ -107,12 +116,18 @@ def made(tmp_path_factory):
     """Hostile files, and models trained on them by the commands, with what the terminal got."""
     folder = tmp_path_factory.mktemp("hostile") / f"x{EVIL}y"
     folder.mkdir()
-    pairs, reviews, texts = (folder / f"{EVIL}{name}" for name in ("pairs.tsv", "reviews.tsv", "texts.txt"))
+    names = ("pairs.tsv", "reviews.tsv", "texts.txt", "tagged.conll", "images.tsv")
+    files = pairs, reviews, texts, tagged, images = [folder / f"{EVIL}{name}" for name in names]
     pairs.write_text(hostile(write_pairs(folder / "plain.tsv").read_text()), newline="\n")
     (folder / "few.tsv").write_text("".join(pairs.read_text().splitlines(keepends=True)[:3]), newline="\n")
     labelled = hostile(write_reviews(folder / "plain.tsv").read_text())
     reviews.write_text(labelled.replace("positive", f"posi{EVIL}tive"), newline="\n")
     texts.write_text(hostile((folder / "plain.tsv").read_text()), newline="\n")
+    tagged.write_text(f"Ada{EVIL}\tB-P{EVIL}ER\nreads\tO\n\n" * 30)
+    names = [f"{EVIL}{number}.png" for number in range(20)]
+    for number, name in enumerate(names):
+        Image.new("L", (16, 16), 10 * number).save(folder / name)
+    images.write_text("image\ttext\n" + "".join(f"{name}\tgrey{EVIL} square\n" for name in names))
     recurrent = ["--model.embedding_size=8", "--model.hidden_size=8"]
     tiny = [
         "--preset=language-tiny",
@@ -128,23 +143,26 @@ def made(tmp_path_factory):
             ["train", "translation", f"--data.train={pairs}", f"--out={folder / 'deu'}", *SMALL, *both, *languages],
             ["train", "classification", f"--data.train={reviews}", f"--out={folder / 'reviews'}", *SMALL, *recurrent],
             ["train", "language", f"--data.train={texts}", f"--out={folder / 'stories'}", *SMALL, *tiny],
+            ["train", "tagging", f"--data.train={tagged}", f"--out={folder / 'tags'}", *SMALL, *recurrent],
+            ["train", "captioning", "--preset=digits", f"--data.train={images}", f"--out={folder / 'captions'}", *SMALL],
             ["resume", folder / "deu", "--training.max_steps=4"],
         ]
     )
     for shown, code in found:
         assert code == 0, shown
-    return folder, pairs, reviews, texts, found
+    return folder, *files, found
 
 
-def commands_for(folder: Path, pairs: Path, reviews: Path, texts: Path) -> list[list[object]]:
+def commands_for(folder: Path, pairs: Path, reviews: Path, texts: Path, tagged: Path, images: Path) -> list[list[object]]:
     """Return commands that use what is in the folder: all but `train` and `serve`."""
-    deu, labels, stories = folder / "deu", folder / "reviews", folder / "stories"
+    deu, labels, stories, tags, captions = (folder / name for name in TASKS)
+    image = images.with_name(f"{EVIL}0.png")
     sentence = f"one r{EVIL}ed cat{EVIL} ."
     return [
         ["demo", "--out", deu],
         ["presets", f"lu{EVIL}ong"],
         ["resume", deu, "--training.max_steps=4"],
-        *(["info", model] for model in (deu, labels, stories)),
+        *(["info", model] for model in (deu, labels, stories, tags, captions)),
         ["curves", deu, labels, "--to", folder / "curves.png", "--title", EVIL],
         ["translate", deu, sentence],
         ["translate", deu, "--input", pairs, "--json"],
@@ -159,6 +177,26 @@ def commands_for(folder: Path, pairs: Path, reviews: Path, texts: Path) -> list[
         ["evaluate", labels, reviews, "--json"],
         ["evaluate", stories, texts],
         ["evaluate", labels, pairs],
+        ["tag", tags, sentence],
+        ["tag", tags, "--input", texts, "--json"],
+        ["evaluate", tags, tagged],
+        ["evaluate", tags, pairs],
+        ["look", tags, sentence],
+        ["caption", captions, image],
+        ["caption", captions, image, "--json"],
+        ["caption", captions, folder / f"{EVIL}missing.png"],
+        ["evaluate", captions, images],
+        ["look", captions, image, "--to", folder / "image.html"],
+        [
+            "search",
+            "tagging",
+            "--search.training.learning_rate=0.001,0.01",
+            "--trials=1",
+            f"--out={folder / 'search'}",
+            f"--data.train={tagged}",
+            *SMALL,
+        ],
+        ["search", "tagging", f"--search.{EVIL}=1,2", f"--data.train={tagged}", f"--out={folder / 'search-2'}"],
         ["score", deu, pairs],
         ["score", deu, pairs, "--json"],
         ["compare", deu, deu, pairs, "--resamples", "20"],
@@ -248,13 +286,12 @@ def forge_names(model: Path) -> None:
 @pytest.mark.parametrize("change", [forge_vocabulary, forge_labels, forge_names])
 def test_every_command_with_forged_models(made, change, tmp_path):
     folder, *files, _ = made
-    for name in ("deu", "reviews", "stories"):
+    for name in TASKS:
         shutil.copytree(folder / name, tmp_path / name, ignore=shutil.ignore_patterns("checkpoints"))
         change(tmp_path / name)
     commands = commands_for(tmp_path, *files)
-    starting = {"deu": "translation", "reviews": "classification", "stories": "language"}
-    data = dict(zip(starting, files, strict=True))
-    for name, task in starting.items():
+    data = dict(zip(TASKS, files, strict=True))
+    for name, task in TASKS.items():
         own = [f"--data.train={data[name]}", "--training.max_steps=1", "--threads=1", f"--out={tmp_path / f'new-{name}'}"]
         commands.append(["train", task, "--from", tmp_path / name, *own])
     codes = {}
