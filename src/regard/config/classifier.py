@@ -169,8 +169,8 @@ class PretrainedClassifierConfig(ModelSettings, kind="pretrained"):
     """Dropout on the pooled vector."""
     contrastive: bool = False
     """If True, the encoder and the pooling learn only from the pairs of texts of a batch: pooled vectors become similar if the
-    texts have the same label, and dissimilar otherwise. Only the output layer learns from single texts. More accurate with few
-    texts. Ignored if texts may have several labels.
+    texts have the same label, and dissimilar otherwise. Only the output layer learns from single texts. More accurate, above
+    all with few texts. Ignored if texts may have several labels.
     """
 
 
