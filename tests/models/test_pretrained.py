@@ -79,6 +79,19 @@ def test_learning_rates_fall_by_layer():
     assert rates["embeddings.word_embeddings.weight"] == pytest.approx(0.32)
 
 
+def test_merged_adapters_give_equal_states():
+    encoder, (tokens, mask) = build(tiny_encoder(), tuning="lora", rank=3), texts()
+    for name, weight in encoder.named_parameters():
+        if "lora" in name:
+            torch.nn.init.normal_(weight, std=0.3)
+    with torch.no_grad():
+        before = encoder(encoder.embed(tokens), mask, Sites())
+        plain = build(tiny_encoder(), tuning="frozen")
+        assert not torch.allclose(before, plain(plain.embed(tokens), mask, Sites()), atol=1e-2)
+        encoder.merge_adapters()
+        torch.testing.assert_close(encoder(encoder.embed(tokens), mask, Sites()), before, rtol=1e-5, atol=1e-5)
+
+
 def test_layers_that_are_computed_again_give_equal_gradients():
     encoder, (tokens, mask) = build(tiny_encoder(), tuning="lora", dropout=0.0).train(), texts()
     adapters = [weight for weight in encoder.parameters() if weight.requires_grad]

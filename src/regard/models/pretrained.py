@@ -351,6 +351,14 @@ class PretrainedEncoder(nn.Module, ABC):
         finally:
             _SITES.reset(token)
 
+    def merge_adapters(self) -> None:
+        """Add the adapters to the weights that they adapt: W ← W + (2/r)·r B A. The states stay the same, with fewer products."""
+        from peft.tuners.lora import LoraLayer
+
+        for part in self.body.modules():
+            if isinstance(part, LoraLayer):
+                part.merge()
+
 
 class PretrainedTextEncoder(PretrainedEncoder):
     """States (B,S,D) of the tokens of texts, whose first and last are the encoder's start and end symbols.
