@@ -1,5 +1,7 @@
 """Configurations as a notebook shows them: what differs from the defaults, and no page of dataclasses."""
 
+import dataclasses
+
 import pytest
 
 import regard
@@ -20,6 +22,13 @@ def test_a_run_shows_what_differs_from_the_defaults():
     assert "    kind: luong\n" in shown
     assert "alignments" not in shown
     assert len(shown.splitlines()) < 60
+
+
+def test_settings_cannot_be_changed_by_accident():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TranslationConfig().task = "language"
+    with pytest.raises(TypeError, match="positional"):
+        WhitespaceConfig(True)
 
 
 @pytest.mark.parametrize("cls", [TranslationConfig, ClassificationConfig, LanguageConfig])

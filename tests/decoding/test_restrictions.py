@@ -93,6 +93,15 @@ def test_diverse_groups_are_the_plain_ones(tiny, sources, groups, diversity):
         assert [hypothesis.tokens for hypothesis in got] == [words for _, _, words in expected[: len(got)]]
 
 
+def test_a_group_may_be_larger_than_the_vocabulary(table):
+    steps = [[0.0, 0.0, 0.0, 1.0, 3.0, 2.5], [0.0, 0.0, 0.0, 2.0, 1.0, 2.8]]
+    model = table(lambda prefix: steps[len(prefix)] if len(prefix) < 2 else [0.0, 0.0, 0.0, 9.0, 0.0, 0.0])
+    source = torch.tensor([[4]])
+    [plain] = beam_search(model, source, source > 0, beam_size=8, n_best=3)
+    [found] = beam_search(model, source, source > 0, beam_size=16, groups=2, diversity=0.0, n_best=6)
+    assert [h.tokens for h in found[::2]] == [h.tokens for h in plain]
+
+
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_greedy_is_a_beam_of_one_and_does_not_depend_on_the_batch(tiny, sources, case):
     model, (source, mask) = tiny(seed=4), sources

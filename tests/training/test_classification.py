@@ -8,6 +8,7 @@ import statistics
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,8 +21,9 @@ from regard.models.build import build_classifier
 from regard.models.text_classifier import Classified, TextClassifier
 from regard.tasks.classification.config import ClassificationConfig, ClassificationTrainingConfig
 from regard.tasks.classification.predict import Classifier
-from regard.tasks.classification.train import label_loss
+from regard.tasks.classification.train import TrainableClassifier, label_loss
 from regard.tasks.loading import load
+from regard.text.labelled.labels import Labels
 from regard.text.tokenizers.tokenizer import Tokenizer
 from regard.training import callbacks, fit, resume
 from regard.training.callbacks import Checkpointing
@@ -124,6 +126,13 @@ def test_rare_labels_count_more_when_balanced(config):
     rare = [classifier.probabilities(classifier.scores(texts))[:, 0].mean() for classifier in (plain, even)]
     assert even.labels.names[0] == min(zip(even.labels.counts, even.labels.names, strict=True))[1] == "with"
     assert rare[1] > rare[0]
+
+
+def test_balanced_labels_weigh_inversely_to_their_numbers_of_texts(config):
+    data = SimpleNamespace(labels=Labels(("good", "bad", "unseen"), False, (1, 5, 0)))
+    task = SimpleNamespace(config=change(config, class_weights="balanced"), data=data)
+    expected = torch.tensor([7 / 3, 7 / 15, 7 / 3])  # N / (C n_c) with n_c of 1 at least
+    torch.testing.assert_close(TrainableClassifier.label_weight.func(task), expected)
 
 
 def test_word_vectors_start_the_embedding(config, letters, tmp_path):

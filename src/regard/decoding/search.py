@@ -48,8 +48,8 @@ DEFAULT_DECODING = DecodingConfig()
 MOST_STEPS = 100_000
 # Largest limit that is computed from the length of a sentence; it cuts targets that would never end.
 _LONGEST = 500
-# Share of the sentences in a batch that must have finished before a CPU copies the others into a smaller batch. Shrinking it for
-# each finished sentence takes 10% more time for 1,000 sentences of 12 words.
+# Share of the sentences in a batch that must have finished before a CPU copies the others into a smaller batch. Copying them
+# after each finished sentence takes 10% more time for 1,000 sentences of 12 words.
 _LEAST_DONE = 0.2
 # Number of steps that a GPU computes before the search reads which sentences have finished.
 _STEPS_AHEAD = 8
@@ -178,11 +178,9 @@ def run_search(
             trace.end(cut[:, None] & total.isfinite(), ranking.score(worth, length), finished=False)
         done = cut | ~best[:, -1].isneginf() | (ranking.bound(worth, length) <= best[:, ranking.n_best - 1])
         total = total.masked_fill(done[:, None], -torch.inf)  # until the batch shrinks, they stay in it without live hypotheses
-        if is_free_to_read(done):
-            shrinks = int(done.sum()) >= _LEAST_DONE * len(done)
-        else:  # reading a value waits for the GPU
-            shrinks = length % _STEPS_AHEAD == 0
-        if shrinks and len(going := (~done).nonzero()[:, 0]) < len(rows):
+        # Reading a value waits for a GPU.
+        ready = done.sum() >= _LEAST_DONE * len(done) if is_free_to_read(done) else length % _STEPS_AHEAD == 0
+        if ready and len(going := (~done).nonzero()[:, 0]) < len(rows):
             rows, words, total, best, parent = (each[going] for each in (rows, words, total, best, parent))
             ranking, state = ranking.keep(going), state.keep(going)
             chooser.keep(going)

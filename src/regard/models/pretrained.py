@@ -172,7 +172,7 @@ def attend_at_site(
 class PretrainedEncoder(nn.Module, ABC):
     """Base of encoders of `transformers`: states (B,S,D) of the tokens of a text, or of the patches of an image.
 
-    Training changes none of its weights, adapters (W x + (2/r)·r B A x in each linear map of the layers, with B zero at first),
+    Training changes none of its weights, adapters (W x + 2 B A x in each linear map of the layers, with B zero at first),
     or all weights, by `config.tuning`. Weights that it does not change are not in `state_dict`, unless `config.include`.
 
     Args:
@@ -236,6 +236,7 @@ class PretrainedEncoder(nn.Module, ABC):
             ) from error
         maps = [name for name, part in self.body.named_modules() if isinstance(part, nn.Linear) and _LAYER.search(f".{name}.")]
         inject_adapter_in_model(LoraConfig(r=self.config.rank, lora_alpha=2 * self.config.rank, target_modules=maps), self.body)
+        self.body.config.use_cache = False  # otherwise, the library warns that it switches its cache off
         name = "activation_checkpointing_enable"  # an older transformers names it otherwise
         getattr(self.body, name, self.body.gradient_checkpointing_enable)({"use_reentrant": False})
         self._recomputed = [part for part in self.body.modules() if getattr(part, "gradient_checkpointing", False)]
@@ -352,7 +353,7 @@ class PretrainedEncoder(nn.Module, ABC):
             _SITES.reset(token)
 
     def merge_adapters(self) -> None:
-        """Add the adapters to the weights that they adapt: W ← W + (2/r)·r B A. The states stay the same, with fewer products."""
+        """Add the adapters to the weights that they adapt: W ← W + 2 B A. The states stay the same, and take less time."""
         from peft.tuners.lora import LoraLayer
 
         for part in self.body.modules():

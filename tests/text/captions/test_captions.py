@@ -65,6 +65,9 @@ def test_another_shape_gets_black_borders():
     assert canvas[:, 4:8].min() == 255
     assert not canvas[:, :4].any()
     assert not canvas[:, 8:].any()
+    canvas = GRID.join(GRID.read(np.full((10, 30), 255, np.uint8))[0])  # 12 × 4 pixels, two rows above and below
+    assert canvas[2:6].min() == 255
+    assert not canvas[[0, 1, 6, 7]].any()
 
 
 def test_regions_have_the_cells_that_they_touch():

@@ -75,7 +75,7 @@ def _encoder_settings(given: UserSettings, tuning: str, survey: LabelledSurvey) 
         "tokenizer.name": given.find("model.encoder.name") or "",
         "model.encoder.tuning": tuning,
     }
-    # Accuracy on SST-2's dev texts with pairs and without, means of two draws: 79 and 76% with 100 texts, 82.7 and 82.5% with 500.
+    # Accuracy on SST-2 with pairs and without, means of two draws: 79 and 76% with 100 texts, 82.7 and 82.5% with 500.
     settings["model.contrastive"] = tuning != "frozen"
     settings["model.encoder.rate"] = _RATES.get(tuning, 0.01)
     if survey.texts < _ALL_TRAINED:  # a tenth of them is too few to choose a checkpoint, and more useful in training
