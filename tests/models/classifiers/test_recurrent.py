@@ -9,6 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from regard.config import RecurrentClassifierConfig
 from regard.models.classifiers.pooled import WordDropout
 from regard.models.classifiers.recurrent import RecurrentClassifier
+from regard.reweight import Sites
 from regard.text.symbols import UNKNOWN
 
 WORDS, WIDTH, HIDDEN, LABELS = 29, 13, 17, 3
@@ -17,11 +18,15 @@ MASK = torch.arange(11) < LENGTHS[:, None]
 TOKENS = torch.randint(4, WORDS, MASK.shape, generator=torch.Generator().manual_seed(1)).masked_fill(~MASK, 0)
 
 
+def build(**settings) -> RecurrentClassifier:
+    torch.manual_seed(0)
+    config = RecurrentClassifierConfig(embedding_size=WIDTH, hidden_size=HIDDEN, **settings)
+    return RecurrentClassifier(config, vocabulary_size=WORDS, num_labels=LABELS).double().eval()
+
+
 @pytest.fixture
 def model() -> RecurrentClassifier:
-    torch.manual_seed(0)
-    config = RecurrentClassifierConfig(embedding_size=WIDTH, hidden_size=HIDDEN)
-    return RecurrentClassifier(config, vocabulary_size=WORDS, num_labels=LABELS).double().eval()
+    return build()
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
@@ -95,6 +100,19 @@ def test_evaluation_with_and_without_a_gradient_is_the_same(model):
     with torch.no_grad():
         without = model(TOKENS, MASK).logits
     torch.testing.assert_close(without, model(TOKENS, MASK).logits, rtol=0, atol=1e-6)
+
+
+def test_a_layer_reads_the_layer_below():
+    model = build(num_layers=2, layer_dropout=0.5, word_dropout=0.0, embedding_dropout=0.0, output_dropout=0.0)
+    first, second = model.layers
+    embedded = model.embedding(TOKENS)
+    expected = second.states(first.states(embedded, MASK), MASK)
+    torch.testing.assert_close(model.states(embedded, MASK, Sites()), expected)
+    torch.manual_seed(1)
+    dropped = model.train().states(embedded, MASK, Sites())
+    torch.manual_seed(1)
+    torch.testing.assert_close(dropped, second.states(model.layer_dropout(first.states(embedded, MASK)), MASK))
+    assert not torch.allclose(dropped, expected, atol=1e-3)
 
 
 def test_word_dropout():
