@@ -96,6 +96,13 @@ def test_rows_are_read_and_unusable_ones_counted_with_their_lines(table):
     assert "line 32 names 'photos/gone.png'" in report.render()
 
 
+def test_columns_are_found_by_their_names(tmp_path):
+    picture(tmp_path / "a.png")
+    (tmp_path / "captions.csv").write_text("image_id,text,image_path,text_id\n" + "7,a square,a.png,8\n" * 3)
+    images, texts, _ = read(tmp_path / "captions.csv")
+    assert (len(images), texts) == (3, ["a square"] * 3)
+
+
 def test_too_many_missing_images_are_an_error(table):
     with pytest.raises(DataError, match=r"captions.csv: 2 of 14 rows .*no such image file: line 14 names 'a.png'"):
         read(table([["a.png", "a"], ["b.png", "b"]]))
