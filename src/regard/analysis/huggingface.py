@@ -84,8 +84,8 @@ def record_of_model(
 ) -> AttentionRecord:
     """Run a model on a text, an image or a sound, and return the record of its attention.
 
-    The model runs once, in evaluation mode, with the attention implementation that it was loaded with. The sites are those of
-    `Captured.to_record`:
+    The model runs once (more often for `attributions`), in evaluation mode, with the attention implementation that it was
+    loaded with. The sites are those of `Captured.to_record`:
 
     - An encoder of texts or images, such as BERT, ViT, or one of the two encoders of CLIP: `encoder.i`. A head that pools the
       patches by attention, as in SigLIP, is `pool`, from the target word `pooled`.
@@ -122,16 +122,17 @@ def record_of_model(
             keep them as words.
         units: Units of pictures and alignments; see `AttentionRecord.in_units`.
         note: Last sentence of captions, on what the weights prove and what they do not prove.
-        attributions: Attributions that become further sites: `gradients`, `integrated`, `values`, and `rollout` of language
-            models, as for `Classifier.attribute`, or `all`. They explain the label of a classifier, which becomes the target,
-            or each next token of a language model (sites `decoder.gradients` and so on); with `rows`, that of these tokens. For
-            `gradients` and `values`, the model runs with `eager` attention.
+        attributions: Attributions that become further sites: `gradients`, `integrated`, `values`, or `rollout` (language models
+            without `rows` only), as for `Classifier.attribute`; `all` adds those that the model has. They explain the label
+            of a classifier, which becomes the target, or each next token of a language model (sites `decoder.gradients` and
+            so on). With `rows`, they explain the tokens after these (sites `gradients` and so on). For `gradients` and
+            `values`, the model runs with `eager` attention.
 
     Raises:
         DataError: If an image cannot be read.
         RequestError: If the tokenizer or an input has the wrong type or does not fit the model, a word of a list has spaces,
             the text has no tokens, a target is given to a model that reads one text, the model has to generate a text but
-            cannot, the patches have an unknown grid, `capture` finds no attention in it, or the model has no such attribution.
+            cannot, the patches have an unknown grid, `capture` finds no attention in it, or it has no such attribution.
 
     Example:
         >>> record = regard.from_huggingface(model, tokenizer, "A good day.")  # doctest: +SKIP
@@ -150,7 +151,7 @@ def record_of_model(
             output = model(**reader.tensors, **reader.options)
         reader.look(caught, output)
     if attributions and rows is None and getattr(getattr(output, "logits", None), "ndim", 0) == 2:
-        reader.families = dict.fromkeys(caught, "encoder")  # also of a causal model: the target is the label
+        reader.families = dict.fromkeys(caught, "encoder")  # also in a causal model, because the target is the label
     record = caught.to_record(
         reader.tokens,
         reader.target_tokens,

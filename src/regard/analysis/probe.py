@@ -1,4 +1,4 @@
-"""Attributions of a model of `transformers`: of its label, or of the next token at each position of a language model."""
+"""Attributions of a model of `transformers`: for the label of a classifier, or each next token of a language model."""
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
@@ -22,9 +22,10 @@ from regard.tasks.probe import Probe, embedded_between
 
 
 class ModelProbe(Probe):
-    """A model's predictions for one text: of a label from `logits` (1,C), or of the next tokens from `logits` (1,S,V).
+    """Predictions of a model for one text: a label from `logits` (1,C), or the next tokens from `logits` (1,S,V).
 
-    Each step of a language model predicts the token after one of `rows`, which are counted from 0, or from −1; None for all.
+    Each step of a language model predicts the token after one of `rows`, which count from 0, or from −1 for the last token;
+    None for all tokens.
     """
 
     def __init__(self, reader: Reader, output: Any, record: AttentionRecord, rows: Sequence[int] | None) -> None:
@@ -38,8 +39,8 @@ class ModelProbe(Probe):
         if ids is None or logits is None or reader.is_pair or reader.inputs.images or not (self.has_steps or is_label):
             raise RequestError(
                 f"from_huggingface: attributions of {type(self.model).__name__} are not possible, expected a causal language "
-                "model (AutoModelForCausalLM), or a classifier of texts with several labels and config.pad_token_id "
-                "(AutoModelForSequenceClassification) without rows"
+                "model (AutoModelForCausalLM), or, without rows, a classifier of texts (AutoModelForSequenceClassification) "
+                "with at least two labels and config.pad_token_id"
             )
         self.ids, self.num_tokens, self.num_words = ids, ids.shape[1], ids.shape[1]
         self.queries = torch.arange(self.num_tokens, device=ids.device)[slice(None) if rows is None else list(rows)]
@@ -54,7 +55,7 @@ class ModelProbe(Probe):
     def keep(self, kept: Bool[np.ndarray, "B W"]) -> Float[Tensor, "B T C"]:
         """Return the predictions for the whole text."""
         if not kept.all():
-            raise UnavailableError("leave_one_out: the text of a model of transformers is always read as a whole")
+            raise UnavailableError("leave_one_out: the text is always read as a whole; choose another attribution")
         return self.reweight(lambda weights, mask: weights, len(kept))
 
     @torch.no_grad()
@@ -80,11 +81,13 @@ class ModelProbe(Probe):
     def weights(self, sites: Collection[str]) -> dict[str, Float[np.ndarray, "*heads R S"]]:
         """Return the attention at some sites."""
         if not set(sites) <= set(self.sites):
-            raise UnavailableError("attention and rollout: the record has this model's attention; see its method rollout")
+            raise UnavailableError(
+                "attention and rollout: not available for this model; see the record's sites and its method rollout"
+            )
         return {site: self.record.weights[site] for site in sites}
 
     def _blank(self) -> Tensor:
-        """Return the text with unknown words instead of its own."""
+        """Return the text's ids with the unknown token in place of each token that is not special."""
         tokenizer = self.reader.tokenizer
         if tokenizer.unk_token_id is None:
             raise UnavailableError("integrated: the tokenizer has no unknown token; set tokenizer.unk_token")
@@ -92,22 +95,24 @@ class ModelProbe(Probe):
         return self.ids.masked_fill(~special, tokenizer.unk_token_id)
 
     def _logarithms(self, copies: int, change: Reweight | None) -> Float[Tensor, "B T C"]:
-        """Return the log probabilities of all classes for copies of the text."""
+        """Return the log probabilities of all classes for copies of the text, with weights replaced by `change`."""
         tensors = {name: each.expand(copies, *each.shape[1:]) for name, each in self.reader.tensors.items()}
         with ExitStack() as stack:
             if change:
-                # Only this implementation of attention computes the weights as a tensor.
+                # Only the implementation `eager` computes the weights as a tensor, which `_Reweighting` can replace.
                 stack.callback(self.model.set_attn_implementation, self.reader.config._attn_implementation)
                 self.model.set_attn_implementation("eager")
                 mode = stack.enter_context(_Reweighting(change, self.num_tokens))
             logits = self.model(**tensors, **self.reader.options).logits
         if change and mode.calls < len(self.sites):
-            raise UnavailableError("the attention of this model cannot be changed: it is not a softmax over all tokens")
+            raise UnavailableError(
+                "gradients and values: the attention of this model is not a softmax over all tokens; choose integrated"
+            )
         return self.normalise((logits[:, self.queries] if self.has_steps else logits[:, None]).to(exact_dtype(logits.device)))
 
 
 class _Reweighting(TorchFunctionMode):
-    """Replace attention weights (B,H,S,S), the results of softmax."""
+    """Mode in which `change` replaces attention weights (B,H,S,S), which are recognised as results of softmax."""
 
     def __init__(self, change: Reweight, num_tokens: int) -> None:
         super().__init__()
@@ -124,7 +129,7 @@ class _Reweighting(TorchFunctionMode):
 def add_attributions(
     record: AttentionRecord, reader: Reader, output: Any, rows: Sequence[int] | None, names: Sequence[str]
 ) -> AttentionRecord:
-    """Return the record with attributions as further sites; those of a classifier explain its label, which is the target."""
+    """Return the record with attributions as further sites; the label of a classifier becomes the target."""
     probe = ModelProbe(reader, output, record, rows)
     if not probe.has_steps:
         shares = probe.normalise(output.logits[0].to(exact_dtype(output.logits.device))).exp().tolist()

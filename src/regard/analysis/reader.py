@@ -74,7 +74,7 @@ class Reader:
 
     @property
     def options(self) -> dict[str, bool]:
-        """Further arguments of the model: it keeps no cache."""
+        """Further arguments of the model, which turn off the cache if it has one."""
         has_cache = hasattr(self.model, "generate") or (self.is_pair and not self.has_queries)
         return {"use_cache": False} if has_cache else {}
 

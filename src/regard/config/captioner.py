@@ -47,7 +47,7 @@ class TransformerCaptionerConfig(TransformerConfig, kind="transformer"):
 
     encoder: ClassVar[TransformerEncoderConfig] = TransformerEncoderConfig()  # type: ignore[misc]
     image: ImageConfig = field(default_factory=ConvolutionalConfig)
-    """Layers that read the image, before the layers of the encoder, which a pretrained encoder replaces."""
+    """Layers that read the image, before the layers of the encoder. A pretrained encoder replaces both."""
 
 
 CaptionerConfig = RecurrentCaptionerConfig | TransformerCaptionerConfig

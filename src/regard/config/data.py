@@ -206,7 +206,7 @@ class CaptionDataConfig(FileSettings):
     """Maximum number of tokens of a text. Rows with longer texts are left out, and counted in the report."""
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """Yield conflicts if the canvas doesn't consist of at most 16,384 whole cells, or `columns` doesn't name two."""
+        """Yield conflicts between the canvas and its cells (at most 16,384), and wrong numbers of files or columns."""
         yield from super().conflicts()
         for name in ("height", "width"):
             if (size := getattr(self, name)) % self.cell:

@@ -12,7 +12,7 @@ class PretrainedEncoderConfig(Settings):
     """A pretrained encoder of Hugging Face's `transformers`, with its own tokenizer (needs the extra `pretrained`)."""
 
     inputs: ClassVar[str] = "tokenizer.json"
-    """File of the encoder that says how its input is made."""
+    """Name of the encoder's file that describes how its input is prepared."""
     kind: Literal["pretrained"] = "pretrained"
     """Kind of the encoder."""
     name: str = ""
@@ -62,7 +62,7 @@ class PretrainedSourceConfig(PretrainedEncoderConfig, kind="pretrained"):
 class PretrainedImageConfig(PretrainedSourceConfig, kind="pretrained"):
     """A pretrained vision encoder that reads the images of a captioner; its patches are the cells.
 
-    The canvas has the size of the encoder's images. A linear map makes its states as wide as the decoder's.
+    The canvas has the size of the encoder's images. A linear map makes the encoder's states as wide as the decoder's.
     """
 
     inputs: ClassVar[str] = "preprocessor_config.json"

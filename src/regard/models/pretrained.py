@@ -120,10 +120,10 @@ def transformers_config(config: PretrainedEncoderConfig) -> Any:
         raise ConfigError(f"{where} has position_embedding_type {kind!r:.60}, expected absolute")
     library = _import_transformers()
     with _reported(config):
-        if f"{family}_vision_model" in families:  # only the part that reads images is used
+        if f"{family}_vision_model" in families:  # clip and siglip: only the part that reads images is used
             family, plain = f"{family}_vision_model", plain["vision_config"]
         used = {name: value for name, value in plain.items() if name in _USED}
-        if families is IMAGE_FAMILIES:  # these have rates of dropout instead of modules, and SigLIP an unused pooling
+        if families is IMAGE_FAMILIES:  # they have dropout rates instead of `Dropout` modules; SigLIP's pooling is unused
             rates = ("hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout")
             used |= {"vision_use_head": False, **dict.fromkeys(rates, config.dropout)}
         made = library.AutoConfig.for_model(family, **used)
@@ -170,7 +170,7 @@ def attend_at_site(
 
 
 class PretrainedEncoder(nn.Module, ABC):
-    """Base of encoders of `transformers`: states (B,S,D) of the tokens of a text, or of the patches of an image.
+    """Base class of encoders of `transformers`: states (B,S,D) of the tokens of a text, or of the patches of an image.
 
     Training changes none of its weights, adapters (W x + 2 B A x in each linear map of the layers, with B zero at first),
     or all weights, by `config.tuning`. Weights that it does not change are not in `state_dict`, unless `config.include`.
@@ -197,7 +197,7 @@ class PretrainedEncoder(nn.Module, ABC):
         self.stored = config.tuning == "whole" or config.include
         """Whether `state_dict` contains all weights of the encoder."""
         outside = not self.stored and torch.get_default_device().type != "meta"
-        # Settings of a stranger could need any memory.
+        # Settings from a stranger could describe an encoder that fills the memory.
         if outside and _read_settings(config, ARCHITECTURE) != config.architecture:
             raise ConfigError(
                 f"the {ARCHITECTURE} of the encoder '{config.name}' is not the one that the model was trained with"
@@ -344,7 +344,8 @@ class PretrainedEncoder(nn.Module, ABC):
         return nn.functional.pad(padded, (0, 0, 0, embedded.shape[1] - padded.shape[1]))
 
     def _read(self, embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B S D"]:
-        for layer in self._recomputed:  # a layer that is computed again has no sites, so its weights would differ
+        # In the backward pass, `_SITES` is reset, and a layer that is computed again would have other weights.
+        for layer in self._recomputed:
             layer.gradient_checkpointing = not (sites.record or sites.reweight)
         token = _SITES.set(sites)
         try:

@@ -23,10 +23,10 @@ _MOST = 64
 
 
 def image_input(config: PretrainedImageConfig) -> tuple[Grid, list[float], list[float]]:
-    """Return the grid of an encoder's patches, and mean and standard deviation of each channel's values from 0 to 255.
+    """Return the grid of an encoder's patches, and the mean and standard deviation of each channel, for values from 0 to 255.
 
     Raises:
-        ConfigError: If a value of the encoder's files, which may come from a stranger, is wrong, or the files do not fit.
+        ConfigError: If the encoder's files, which may come from a stranger, have a wrong value or contradict each other.
     """
     known, where = transformers_config(config), f"the {config.inputs} of the encoder '{config.name}'"
     size, patch, channels = known.image_size, known.patch_size, known.num_channels
@@ -61,16 +61,16 @@ def image_input(config: PretrainedImageConfig) -> tuple[Grid, list[float], list[
 
 
 def join_cells(cells: Float[Tensor, "B S P"], grid: Grid) -> Float[Tensor, "B C H W"]:
-    """Put the cells of images together."""
+    """Return the images that consist of these cells."""
     parts = cells.unflatten(2, (grid.cell, grid.cell, grid.channels)).unflatten(1, (grid.rows, grid.columns))
     return parts.permute(0, 5, 1, 3, 2, 4).flatten(4).flatten(2, 3)
 
 
 class PretrainedImageEncoder(PretrainedEncoder):
-    """States (B,S,D) of the patches of images, whose cells have the `grid` of these patches.
+    """A vision encoder: states (B,S,D) of patches, which are the cells of `grid`.
 
     The weights (B,H,S,S) of its layers leave out the class tokens, so a row sums to 1 minus their weight. Functions that change
-    these weights get all of them; the class tokens come first.
+    the weights get those of the class tokens too; these come first.
     """
 
     mean: Tensor

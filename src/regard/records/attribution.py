@@ -45,7 +45,7 @@ ATTRIBUTIONS: dict[str, Attribution] = {
         "Of two {columns} that say the same, neither seems to matter, and the model never learnt from {inputs} with gaps.",
     ),
 }
-"""Attributions by name. The site `rollout` of a family of attention has its own words."""
+"""Attributions by name. Sites of rollout, such as `cross.rollout`, have their own sentences."""
 
 
 def attribution_of(site: str) -> Attribution | None:

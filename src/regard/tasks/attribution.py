@@ -49,8 +49,8 @@ def gradients(probe: Probe) -> Float[np.ndarray, "T S"]:
 
         a_ts = mean_l mean_h max(0, A_lhts ∂ log p_t / ∂A_lhts)
 
-    A language model's query t is that of the token that it reads at step t. For a label, the layers of an encoder without a
-    pooling by attention have a query q for each token: then, a_s = mean_l mean_h Σ_q max(0, A_lhqs ∂ log p / ∂A_lhqs).
+    In a language model, query t is that of the token that is read at step t. A classifier without attention pooling has layers
+    with a query q for each token: a_s = mean_l mean_h Σ_q max(0, A_lhqs ∂ log p / ∂A_lhqs).
 
     Raises:
         UnavailableError: If the weights of the model's attention are not one for each token.
@@ -176,7 +176,7 @@ def with_attributions(record: AttentionRecord, probe: Probe, names: Sequence[str
     for name in check_names("attribute", names):
         try:
             array = attribute(probe, name).astype(np.float32)
-            # Later tokens have no influence, but batches of other sizes can differ by rounding.
+            # Later tokens have no influence. Their values are set to 0, because results differ by rounding between batch sizes.
             found.setdefault(_site_of(name, probe), np.tril(array) if probe.family == "decoder" else array)
         except UnavailableError:
             if "all" not in names:
@@ -185,7 +185,7 @@ def with_attributions(record: AttentionRecord, probe: Probe, names: Sequence[str
 
 
 def _site_of(name: str, probe: Probe) -> str:
-    """Return the site of an attribution in a record. In `decoder.…`, both rows and columns are the tokens that are read."""
+    """Return the site of an attribution in a record. Rows and columns of `decoder` sites are the tokens that are read."""
     is_within = probe.family == "decoder"
     return probe.main if name == "attention" else f"{probe.family}.{name}" if is_within or name == "rollout" else name
 

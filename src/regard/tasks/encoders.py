@@ -19,9 +19,10 @@ def encoder_conflicts(
     name: str = "",
     default: TokenizerConfig | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield the conflicts of an encoder with its tokenizer, if any, whose settings are called `name`, and with the optimizer.
+    """Yield the conflicts of an encoder with the optimizer, and with the tokenizer, if it has one.
 
-    The `default` tokenizer, which the user did not choose, is not a conflict; a run replaces it.
+    `name` is the name of the tokenizer's settings. The `default` tokenizer, which the user did not choose, is not a conflict; a
+    run replaces it.
     """
     if isinstance(tokenizer, PretrainedTokenizerConfig):
         if tokenizer.name not in ("", encoder.name):

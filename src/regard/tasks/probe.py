@@ -21,7 +21,7 @@ class Probe(ABC):
     sites: Collection[str]
     """Sites of the model's attention."""
     main: str
-    """The main one."""
+    """Main site of the model's attention."""
     has_steps: bool
     """Whether there are several steps, and weights have an axis for them."""
     num_words: int
@@ -93,7 +93,7 @@ def between(first: Float[Tensor, "1 S E"], last: Float[Tensor, "1 S E"], shares:
 
 @contextmanager
 def embedded_between(embedding: nn.Module, blank: Tensor, source: Tensor, shares: Float[Tensor, " B"]) -> Iterator[Tensor]:
-    """Let a model's embedding return points between those of two inputs; yield these (B,S,E), which can be differentiated."""
+    """Let `embedding` return points between the embeddings of two inputs; yield these points (B,S,E), a leaf for gradients."""
     leaf = between(embedding(blank).detach(), embedding(source).detach(), shares).requires_grad_()
     # A copy, because some models change it in place.
     hook = embedding.register_forward_hook(lambda _module, _inputs, _output: leaf.clone())

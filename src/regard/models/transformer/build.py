@@ -40,7 +40,7 @@ def build_transformer(
 ) -> TransformerTranslator:
     """Build the model, with initial weights from PyTorch's random generator; see `build_translator`.
 
-    `pretrained` replaces the layers that read the source.
+    `pretrained`, an encoder of images, replaces the layers that read the source.
     """
     size, tie = config.hidden_size, config.tie_embeddings
     for _, message in config.wait_conflicts():

@@ -45,7 +45,7 @@ class CaptioningConfig(RunConfig):
         yield from length_conflicts(self.decoding)
         cell, image = self.data.cell, self.model.image
         if isinstance(image, ConvolutionalConfig) and cell & (cell - 1):
-            yield "data.cell", f"data.cell is {cell}, expected a power of two: 2, 4, 8, 16, 32 or 64"
+            yield "data.cell", f"data.cell is {cell}, but convolutions need a power of two: 2, 4, 8, 16, 32 or 64"
         if isinstance(image, PretrainedImageConfig):
             yield from encoder_conflicts(self, image)
         if isinstance(self.model, TransformerConfig):

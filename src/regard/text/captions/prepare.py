@@ -44,7 +44,7 @@ def read_captions(paths: Sequence[str | Path], data: CaptionDataConfig, report: 
     The first column of a chunk has the paths of the images, which exist.
 
     Raises:
-        DataError: If an image is outside the folder of the table, or too many rows are unusable.
+        DataError: If the file is an image, an image is outside the folder of the table, or too many rows are unusable.
     """
     if len(paths) != 1:
         raise DataError(f"{len(paths)} files were given, expected one table of image files and texts")

@@ -24,15 +24,15 @@ from regard.text.tokenizers.vocabulary import Symbols
 
 ARCHITECTURE, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 PREPARATION = "preprocessor_config.json"
-"""Files of an encoder; those of images have the last in place of a tokenizer."""
+"""Files of an encoder. An encoder of images has `PREPARATION` instead of `TOKENIZER`."""
 HUB = "hf://"
 """Beginning of the name of an encoder that may be downloaded."""
 SHELF = "REGARD_ENCODERS"
-"""Environment variable with the folder of encoders that have moved."""
+"""Environment variable that names a folder of encoders; those that have moved are found there."""
 # Texts of the symbols for padding and unknown words in BERT, RoBERTa and their successors.
 _PAD, _UNKNOWN = ("[PAD]", "<pad>"), ("[UNK]", "<unk>")
 _MOST_SYMBOLS = 10_000_000
-# The setting, an example, why the file is needed, and what writes it.
+# For each file: the setting under `model`, an example of an encoder, why the file is needed, and the class that writes it.
 _INPUTS = {
     TOKENIZER: ("encoder", "sentence-transformers/all-MiniLM-L6-v2", "has the offsets of tokens in a text", "Tokenizer"),
     PREPARATION: ("image", "google/vit-base-patch16-224-in21k", "says how images are normalised", "ImageProcessor"),
@@ -45,9 +45,9 @@ def find_encoder(name: str, inputs: str = TOKENIZER) -> Path:
 
     Args:
         name: A folder; or `user/name`, which must be in the local cache of Hugging Face; or `hf://user/name`, which is
-            downloaded if it is not in the cache. A folder that has moved is found by its own name in the folder that the
-            environment variable REGARD_ENCODERS names.
-        inputs: Name of the file that says how the input is made: `TOKENIZER` or `PREPARATION`.
+            downloaded if it is not in the cache. A folder that has moved is found under its last name, `MiniLM` for
+            `/home/ada/MiniLM`, in the folder that the environment variable REGARD_ENCODERS names.
+        inputs: Name of the file that describes how the input is prepared: `TOKENIZER` or `PREPARATION`.
 
     Raises:
         ConfigError: If there is no such folder, or one of the files is missing.
