@@ -53,7 +53,7 @@ def measure(setting: str, tokens: int, layers: int, width: int, runs: int) -> di
 
 
 def _peak() -> int:
-    """Return the peak memory of this process in kB. That of `getrusage` includes the process that started this one."""
+    """Return the peak memory of this process in kB. `getrusage` would also count the process that started it."""
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 
 

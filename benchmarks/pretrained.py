@@ -2,7 +2,8 @@
 
 logistic   scikit-learn's logistic regression of the mean of the frozen encoder's states, with length 1
 combined   the classifier that regard chooses without an encoder
-setfit     SetFit's two steps on the same encoder, with 20 pairs of each kind for a text (packages setfit and datasets)
+setfit     SetFit's two steps on the same encoder, with 20 pairs of the same label and 20 of different labels
+           for each text (needs the packages setfit and datasets)
 frozen, lora, whole   a pretrained encoder with this `model.encoder.tuning`, with the settings that regard chooses
 
 python -m benchmarks.pretrained --encoder FOLDER --train train.tsv --dev dev.tsv [--texts 100 500 0] [--models combined whole]
@@ -90,7 +91,7 @@ def _setfit(rows: Rows, dev: Rows, encoder: str, folder: Path) -> float:
 
     texts, labels = zip(*rows, strict=True)
     model = SetFitModel.from_pretrained(encoder, labels=sorted(set(labels)))
-    # Of the recipe of Tunstall et al. 2022, section 4.1: batches of 16 pairs, one epoch, R = 20.
+    # Settings of Tunstall et al. 2022, section 4.1: batches of 16 pairs, one epoch, R = 20.
     settings = TrainingArguments(str(folder), batch_size=16, num_epochs=1, num_iterations=20, report_to="none")
     Trainer(model, settings, train_dataset=Dataset.from_dict({"text": texts, "label": labels})).train()
     right = [found == label for found, (_, label) in zip(model.predict([text for text, _ in dev]), dev, strict=True)]

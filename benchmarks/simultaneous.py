@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=40, metavar="N")
     parser.add_argument("--wait", type=int, nargs="*", default=WAITS, metavar="K")
     parser.add_argument("--threads", type=int, default=1, metavar="N")
-    parser.add_argument("--set", nargs="*", default=(), metavar="NAME=VALUE", help="other settings of the runs")
+    parser.add_argument("--set", nargs="*", default=(), metavar="NAME=VALUE", help="further settings of all runs")
     parser.add_argument("--work", metavar="DIR", help="folder for the runs; models in it are used again")
     parser.add_argument("--picture", metavar="FILE", help="picture of BLEU against average lagging (.png .svg .pdf)")
     options = parser.parse_args(arguments)
