@@ -295,6 +295,13 @@ PUBLIC = [getattr(regard.attention, name) for name in regard.attention.__all__]
 SHOWN = [*PUBLIC, regard.attention.MultiHead.from_torch, RecurrentLayer, RecurrentLayer.from_torch]
 
 
+def test_the_signature_of_a_class_is_that_of_its_constructor():
+    parameters = inspect.signature(regard.attention.Additive).parameters
+    assert list(parameters)[:2] == ["query_size", "attention_size"]
+    assert "device" in parameters  # which the constructor passes on
+    assert list(inspect.signature(regard.attention.Additive(2)).parameters) != list(parameters)  # a module's call
+
+
 @pytest.mark.parametrize("documented", SHOWN, ids=lambda documented: documented.__qualname__)
 def test_the_examples_of_docstrings_are_true(documented, unchecked):
     found = doctest.DocTestFinder(recurse=False).find(documented, globs=names() | {"RecurrentLayer": RecurrentLayer})

@@ -16,8 +16,9 @@ from regard.config import AttentionConfig, PoolingConfig
 from regard.errors import RegardError, RequestError
 from regard.export.page import write_page
 from regard.export.page.contents import describe_tokenizer
-from regard.export.page.examples import _choose, choose_examples
+from regard.export.page.examples import _choose, _known_spelling, choose_examples
 from regard.export.page.join import join_modules, read_file, read_library
+from regard.text.symbols import UNKNOWN
 from regard.text.tokenizers.pretrained import PretrainedScheme
 from regard.text.tokenizers.schemes import SpacyScheme
 
@@ -196,3 +197,13 @@ def test_mistakes_of_the_command(runs, tmp_path, capsys):
     assert main(["page", str(runs / "recurrent"), *options]) == 2
     assert "new.csv is named like a table, but --examples reads a text file" in capsys.readouterr().err
     assert not (tmp_path / "x.html").exists()
+
+
+def test_an_example_is_spelled_as_the_model_knows_it():
+    def knows(sentence):
+        ids = dict.fromkeys(sentence.split(), UNKNOWN + 1)
+        return SimpleNamespace(encode=lambda text: SimpleNamespace(ids=[ids.get(word, UNKNOWN) for word in text.split()]))
+
+    for known in ("the cat sat .", "The cat sat .", "the cat sat.", "The cat sat."):
+        assert _known_spelling("the cat sat .", [knows(known)]) == known
+    assert _known_spelling("the cat sat .", [knows("the cat sat ."), knows("The cat sat.")]) == ""

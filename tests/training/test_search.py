@@ -161,6 +161,15 @@ def test_the_command(runs, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "found" / "trials.csv").read_text().count("complete") == 2
 
 
+def test_the_command_lists_failed_trials(runs, tmp_path, monkeypatch, capsys):
+    module.made_by.errors[0] = TrainingError("no")
+    (tmp_path / "pairs.tsv").write_text("".join(f"a b {number}\tc d {number}\n" for number in range(40)))
+    monkeypatch.chdir(tmp_path)
+    assert main(["search", "translation", "--data.train=pairs.tsv", "--trials=1", "--search.model.embedding_size=8,16"]) == 0
+    assert re.search(r"\n *0 +failed +(8|16)\n", capsys.readouterr().out)
+    assert (tmp_path / "runs" / "pairs-search" / "trials.csv").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

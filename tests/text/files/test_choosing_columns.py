@@ -164,6 +164,7 @@ def test_a_header_that_matches_nothing_is_no_example(tmp_path):
         path = write(tmp_path, "foo,bar", *columns)
         assert "the first line could be a header or an example: 'foo' and 'bar'" in refused(read, path)
         assert read(path, header="yes") == list(zip(*columns, strict=True))
+    assert "the first line could be a header" in refused(pairs, write(tmp_path, "a b c,d e f", ENGLISH, FRENCH))
     short = [["Go.", "Run!", "Hi."] * 8, ["Geh.", "Lauf!", "Hallo."] * 8]
     assert pairs(write(tmp_path, None, *short, name="x.tsv"), drop_repeats=False)[0] == ("Go.", "Geh.")
     assert labelled(write(tmp_path, None, ENGLISH, MOODS))[0] == (ENGLISH[0], "happy")

@@ -6,12 +6,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from regard.config import AutoConfig, BPEConfig, DataConfig, TokenizersConfig, WhitespaceConfig, WordsConfig
 from regard.errors import DataError
 from regard.text import cache, preparation
-from regard.text.pairs.prepare import PairSchema
+from regard.text.pairs.prepare import PairSchema, _without_end
 from regard.text.preparation import Prepared, prepare_data
 from regard.text.reasons import REPEATED_PAIR, TOO_MANY_TOKENS
 from regard.text.symbols import END
@@ -261,3 +262,8 @@ def test_what_a_killed_run_left_is_cleared_after_a_day(data):
     run(data)
     assert not old.exists()
     assert new.exists()
+
+
+def test_end_symbols_of_a_pretrained_tokenizer_are_left_out():
+    ids, offsets = _without_end((np.array([7, 8, END, 9, END, 5, 6]), np.array([0, 3, 5, 5, 7])))
+    assert (ids.tolist(), offsets.tolist()) == ([7, 8, 9, 5, 6], [0, 2, 3, 3, 5])
