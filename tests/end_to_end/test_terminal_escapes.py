@@ -260,7 +260,8 @@ def forge_labels(model: Path) -> None:
     """Put hostile characters into each label."""
     for path in model.glob("labels.json"):
         content = json.loads(path.read_text())
-        content["labels"]["names"] = [name + EVIL for name in content["labels"]["names"]]
+        labels = content.get("labels", content)  # a classifier's, and a tagger's
+        labels["names"] = [name + EVIL for name in labels["names"]]
         path.write_text(json.dumps(content))
     resign(model)
 
