@@ -131,6 +131,7 @@ def test_a_changed_kind_resets_its_part():
         ({"training": {"learning_rate": -1e-3}}, "training.learning_rate is -0.001, expected more than 0"),
         ({"training": {"max_epochs": True}}, "training.max_epochs is True, expected a whole number"),
         ({"training": {"max_epochs": 1.5}}, "training.max_epochs is 1.5, expected a whole number"),
+        ({"training": {"max_epochs": 2**63}}, "training.max_epochs is 9223372036854775808, expected a whole number"),
         ({"training": {"max_epochs": None}}, "training.max_epochs is empty, expected a whole number"),
         ({"training": {"max_epochs": 0}}, "training.max_epochs is 0, expected 1 or more"),
         ({"training": {"tensorboard": "maybe"}}, "training.tensorboard is 'maybe', expected true or false"),

@@ -117,7 +117,8 @@ def test_evaluation_measures_the_weight_on_the_regions(captioner, folder):
     assert found.weight_on_regions == pytest.approx(np.mean(expected), abs=1e-5)
     assert found.words == len(expected)
     assert "mean weight of a word on its region" in found.render()
-    assert EvaluateCaptioner().run(captioner, files).weight_on_regions is None
+    plain = EvaluateCaptioner().run(captioner, files)
+    assert (plain.weight_on_regions, plain.words) == (None, 0)
     with pytest.raises(RequestError, match="image 1 has 1 regions, but its text has 2 words"):
         captioner.evaluate([corpus[0].pixels], ["one two"], regions=[[(0, 0, 8, 8)]])
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from encoders import save_encoder, tiny_encoder
+from safetensors.torch import load_file
 
 import regard
 from regard.config.loading import load_config, read_config
@@ -62,6 +64,17 @@ def test_from_training_to_a_bundle(tuning, texts, tmp_path):
     assert result.attention.source_word_of == (-1, 0, 1, 2, 3, -1)
     assert result.attention.weights["encoder.1"].shape == (2, 6, 6)
     assert "encoder.0" in loaded.model.sites
+
+
+def test_training_starts_from_the_weights_of_the_encoder(texts, tmp_path):
+    settings = {"model.encoder.tuning": "whole", "training.learning_rate": 1e-12, "training.max_epochs": 1}
+    model = train(texts, tmp_path / "run", **settings).model
+    [expected] = (
+        weight
+        for name, weight in load_file(Path(tiny_encoder()) / "model.safetensors").items()
+        if name.endswith("word_embeddings.weight")
+    )
+    torch.testing.assert_close(model.encoder.body.get_input_embeddings().weight.detach(), expected)
 
 
 def test_the_encoder_of_a_trained_model_keeps_its_weights(texts, tmp_path):

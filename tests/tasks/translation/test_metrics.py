@@ -69,6 +69,7 @@ def test_mecab_is_used_where_it_is_installed(monkeypatch):
     [
         (["cats", "two dogs", "one"], "chrf"),
         (["a dog runs away", "she sleeps", "he is not here"], "bleu"),
+        (["a dog runs away", "she sleeps", "he is not here", "cats"], "bleu"),
         (["你有九支小的笔。", "好。"] * 2 + ["我们买了书。"], "bleu"),
         (["猫", "苹果", "你好"], "chrf"),
         (["K AE T S", "D AO G Z", "AH"], "bleu"),
