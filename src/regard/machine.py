@@ -52,6 +52,11 @@ class Machine:
         }
 
 
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device of a model's parameters; the CPU for a model without any, such as an ONNX graph."""
+    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+
+
 def resolve_machine(config: RunConfig, ranks: Ranks = Ranks()) -> Machine:  # noqa: B008 (frozen)
     """Resolve the device, the number of threads and the precision.
 

@@ -11,6 +11,7 @@ from regard.analysis.capture import Captured
 from regard.analysis.inputs import Inputs, read_text
 from regard.analysis.places import Grid, image_tokens, prompt_segments, sound_tokens
 from regard.errors import RequestError
+from regard.machine import device_of
 from regard.records.segments import Segment, SoundSegment, TextSegment
 from regard.records.subwords import Scheme
 
@@ -24,7 +25,7 @@ class Reader:
     """
 
     def __init__(self, model: nn.Module, processor: Any, inputs: Inputs, grid: Grid | None) -> None:
-        device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+        device = device_of(model)
         self.model: Any = model
         self.processor, self.inputs, self.grid = processor, inputs, grid
         self.tokenizer = getattr(processor, "tokenizer", processor)

@@ -11,9 +11,9 @@ class Attribution:
     """
 
     shows: str
-    """What a value is."""
+    """Meaning of a value, in words."""
     limits: str
-    """What the values do not show."""
+    """Limits of the values: a sentence on what they do not prove."""
 
 
 INPUTS = {

@@ -56,9 +56,9 @@ class Predictor:
     @property
     def device(self) -> torch.device:
         """Device of the model."""
-        import torch
+        from regard.machine import device_of
 
-        return next((parameter.device for parameter in self.model.parameters()), torch.device("cpu"))
+        return device_of(self.model)
 
     @property
     def main_sites(self) -> Sequence[str]:

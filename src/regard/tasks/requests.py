@@ -15,7 +15,7 @@ from regard.config import DecodingConfig
 from regard.config.fields import facts_of
 from regard.decoding import Hypothesis, force
 from regard.errors import RequestError
-from regard.machine import prediction_tokens
+from regard.machine import device_of, prediction_tokens
 from regard.models.seq2seq import Seq2Seq, Source
 from regard.reweight import Reweight, ReweightBySite
 from regard.stopping import check_wanted
@@ -51,7 +51,11 @@ def _name(hint: Any) -> str:
 
 
 def check_texts(caller: str, texts: Sequence[str]) -> list[str]:
-    """Return the texts given to the method `caller` in a list; raise a `RequestError` if one is no text, or too long."""
+    """Return the texts that the method `caller` was given, as a list.
+
+    Raises:
+        RequestError: If one of them is not a text, or is too long.
+    """
     if isinstance(texts, str):
         raise RequestError(f"{caller}: got one text, expected a list of texts: write [{texts[:40]!r}]")
     checked = list(texts)
@@ -166,7 +170,7 @@ def force_rows(
     Sources end with the end symbol, and targets begin with the start symbol and end with the end symbol. `options` are those of
     `regard.decoding.force`.
     """
-    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))  # an ONNX graph has none
+    device = device_of(model)
     lengths = [max(len(source), len(target) - 1) for source, target in zip(sources, targets, strict=True)]
     found: dict[int, Hypothesis] = {}
     with counting_bar("scoring", len(sources), shown=progress) as advance:

@@ -49,8 +49,8 @@ _SCORE_FOLDS = ((2_000, 5), (20_000, 3))
 _DEV_SIZE = 1_000
 # Number of texts up to which a pretrained encoder is recommended, and the number below which no text is held out.
 _FEW_TEXTS, _ALL_TRAINED = 7_000, 1_000
-# Learning rate of a whole encoder's top layer, and of adapters, as a share of that of the output layer.
-_RATES = {"whole": 0.01, "lora": 0.1}
+# Learning rate of adapters as a share of that of the output layer; weights of the encoder itself have the preset's, 0.01.
+_ADAPTER_RATE = 0.1
 _ADVICE = (
     "with so few texts, a pretrained encoder is usually more accurate: on 500 sentences of SST-2, 82.3% instead of 67.2%; for "
     "English, add --model.encoder.name hf://sentence-transformers/all-MiniLM-L6-v2, which downloads 91 MB"
@@ -77,7 +77,8 @@ def _encoder_settings(given: UserSettings, tuning: str, survey: LabelledSurvey) 
     }
     # Accuracy on SST-2 with pairs and without, means of two draws: 79 and 76% with 100 texts, 82.7 and 82.5% with 500.
     settings["model.contrastive"] = tuning != "frozen"
-    settings["model.encoder.rate"] = _RATES.get(tuning, 0.01)
+    if tuning == "lora":
+        settings["model.encoder.rate"] = _ADAPTER_RATE
     if survey.texts < _ALL_TRAINED:  # a tenth of them is too few to choose a checkpoint, and more useful in training
         settings["data.dev_size"] = 0
     return settings

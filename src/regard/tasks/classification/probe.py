@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.machine import exact_dtype
+from regard.machine import device_of, exact_dtype
 from regard.models.text_classifier import Reweight, TextClassifier
 from regard.tasks.faithfulness import SHARES, MeasuredProbe
 from regard.tasks.probe import Probe, between
@@ -51,7 +51,7 @@ class TextProbe(MeasuredProbe):
     def __init__(self, model: TextClassifier, text: WordedText, *, several: bool = False, temperature: float = 1.0) -> None:
         self.model, self.sites, self.text = model, model.sites, text
         self.several, self.temperature = several, temperature
-        self._device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+        self._device = device_of(model)
         self.num_tokens, self.num_words = len(text.ids), text.num_words
         with torch.inference_mode():
             logits, attention = model(*pad([text.ids], self._device), record=("pool",))

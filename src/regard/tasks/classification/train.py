@@ -20,7 +20,7 @@ from regard.evaluation.baseline import Share, most_frequent, warn_of_one_answer
 from regard.evaluation.calibration import fit_temperature
 from regard.evaluation.labelled import evaluate_labels
 from regard.layers.consistency import Consistency, reading_twice
-from regard.machine import evaluating
+from regard.machine import device_of, evaluating
 from regard.models.build import check_pooling
 from regard.models.text_classifier import Example, TextClassifier
 from regard.task import Bundle, Scores, Trainable, Training, Validator
@@ -333,7 +333,7 @@ def check_scores(model: nn.Module, sizes: tuple[int, ...], noun: str, *places: T
     `sizes` are the vocabulary's size and the number of labels, and `places` further arguments of the model.
     """
     vocabulary_size, expected = sizes
-    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    device = device_of(model)
     last = torch.full((1, 1), vocabulary_size - 1, device=device)
     try:
         with evaluating(model), torch.random.fork_rng(devices=[]):
