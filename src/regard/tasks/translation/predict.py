@@ -135,18 +135,7 @@ class Translator(Predictor):
             RequestError: If an argument is out of range, two arguments conflict, or the model's scores are not finite.
         """
         texts = check_texts("translate", texts)
-        if minimum_risk not in (None, "chrf", "bleu"):
-            raise RequestError(f"translate: minimum_risk is {minimum_risk!r}, expected chrf or bleu")
-        if not isinstance(n_best, int):
-            raise RequestError(f"n_best is {n_best!r:.40}, expected a whole number")
-        if sampling is not None and not isinstance(sampling, Sampling):
-            raise RequestError(f"translate: sampling is {sampling!r:.40}, expected settings, such as Sampling(count=8)")
-        if sampling and (n_best > 1 or settings.get("beam_size") is not None):
-            raise RequestError("translate: samples are drawn instead of a search; leave out beam_size and n_best")
-        if minimum_risk and sampling is None and n_best == 1:
-            raise RequestError(
-                "translate: minimum_risk chooses among several translations; draw 32 samples, or set n_best to 8"
-            )
+        _check_selection(n_best, sampling, minimum_risk, settings.get("beam_size"))
         guide = TargetConstraints(len(texts), self.tokenizers.target, prefix=prefix, constraints=constraints)
         decoding, changes, sites = self.decoding(**settings), reweight_by_site(reweight, "cross"), self.check_sites(record)
         site = self._replacing_site() if decoding.replace_unknown else None
@@ -456,3 +445,17 @@ class Translator(Predictor):
                 "replace_unknown needs attention over the source, which this model does not have; set replace_unknown to False"
             )
         return self.main_sites[-1]
+
+
+def _check_selection(n_best: Any, sampling: Any, minimum_risk: Any, beam_size: Any) -> None:
+    """Check the arguments of `translate` that say how many translations are made, and which of them is returned."""
+    if minimum_risk not in (None, "chrf", "bleu"):
+        raise RequestError(f"translate: minimum_risk is {minimum_risk!r}, expected chrf or bleu")
+    if not isinstance(n_best, int):
+        raise RequestError(f"n_best is {n_best!r:.40}, expected a whole number")
+    if sampling is not None and not isinstance(sampling, Sampling):
+        raise RequestError(f"translate: sampling is {sampling!r:.40}, expected settings, such as Sampling(count=8)")
+    if sampling and (n_best > 1 or beam_size is not None):
+        raise RequestError("translate: samples are drawn instead of a search; leave out beam_size and n_best")
+    if minimum_risk and sampling is None and n_best == 1:
+        raise RequestError("translate: minimum_risk chooses among several translations; draw 32 samples, or set n_best to 8")
