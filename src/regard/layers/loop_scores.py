@@ -162,8 +162,11 @@ class AdditiveTape(ScoreTape):
         return self.score_weight if self.exact else 4 * self.score_weight
 
     def finish(self) -> tuple[Tensor, Tensor]:
-        """Return the gradients of the keys and of the score weight."""
-        return self.d_keys * self._scale(), self.d_score_weight if self.exact else -2 * self.d_score_weight
+        """Return the gradients of the keys and of the score weight, and set the sums to zero for another walk of the graph."""
+        found = self.d_keys * self._scale(), self.d_score_weight * (1 if self.exact else -2)
+        self.d_keys.zero_()
+        self.d_score_weight.zero_()
+        return found
 
 
 class BilinearTape(ScoreTape):
