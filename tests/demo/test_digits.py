@@ -34,6 +34,16 @@ def test_digits_of_the_test_part_are_those_of_the_table_as_they_are():
             assert WORDS[known[one.pixels[top:bottom, left:right].tobytes()]] == word
 
 
+def test_about_half_of_the_digits_of_the_training_part_are_varied():
+    known = {np.rint(image * (255 / 16)).astype(np.uint8).tobytes() for image in _digits()[0]}
+    kept = [
+        one.pixels[top:bottom, left:right].tobytes() in known
+        for one in DigitCorpus().images(stop=200)
+        for left, top, right, bottom in one.places
+    ]
+    assert 0.4 < np.mean(kept) < 0.6
+
+
 def test_no_digit_is_in_two_parts_and_all_are_used():
     parts = list(_DIGITS.values())
     assert sorted(number for part in parts for number in part) == list(range(1797))
