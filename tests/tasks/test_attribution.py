@@ -196,3 +196,15 @@ def test_names_and_refusals():
         with_attributions(record.attention, probe, ["integrated"])
     with pytest.raises(RequestError, match="attribute: a source is empty"):
         make().attribute([""], ["values"], targets=["one"])
+
+
+@pytest.mark.parametrize("name", ["gradients", "integrated"])
+def test_source_and_target_may_be_embedded_by_one_module(name):
+    torch.manual_seed(0)
+    config = TransformerConfig(hidden_size=8, num_heads=2, feed_forward_size=11, decoder_layers=1, tie_embeddings="all")
+    model = build_translator(config, source_size=12, target_size=12).double().eval()  # two modules with the same weight
+    probe = TranslationProbe(model, torch.tensor([[5, 6, 7, END]]), [8, 9, 10, END])
+    expected = attribute(probe, name), probe.gradients()
+    model.source_embedding = model.target_embedding
+    for one, other in zip((attribute(probe, name), probe.gradients()), expected, strict=True):
+        assert one == pytest.approx(other, rel=1e-9, abs=1e-12)
