@@ -48,6 +48,22 @@ def test_in_int8_texts_do_not_influence_each_other(translator):
         assert (alone.text, alone.score) == (found.text, pytest.approx(found.score, abs=1e-2))
 
 
+def test_translations_follow_a_change_of_the_weights(translator):
+    before = translator.translate(["a b"], max_length=5, precision="bfloat16")[0]
+    kept = translator._search_model._lowered
+    assert translator.translate(["a b"], max_length=5, precision="bfloat16")[0].score == before.score
+    assert translator._search_model._lowered is kept  # made once for the same weights
+    with torch.no_grad():
+        for parameter in translator.model.parameters():
+            parameter.mul_(1.5)
+    found, fresh = (
+        one.translate(["a b"], max_length=5, precision="bfloat16")[0]
+        for one in (translator, regard.Translator(translator.bundle))
+    )
+    assert (found.text, found.score) == (fresh.text, fresh.score)
+    assert found.score != before.score
+
+
 @pytest.mark.parametrize("method", ["translate", "evaluate"])
 @pytest.mark.parametrize(
     ("precision", "message"),

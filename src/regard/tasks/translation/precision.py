@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SearchModel:
-    """A model that a search runs in one of several number formats.
+    """A model that a search runs in one of several number formats; its copies are made again after its weights have changed.
 
     Args:
         model: The model, in evaluation mode. It is not changed.
@@ -28,11 +28,20 @@ class SearchModel:
         self._lowered: Seq2Seq | None = None
         """A copy of the model in bfloat16; None until it is first needed."""
         self._engines: dict[str, CTranslate2Engine] = {}
+        self._versions: list[tuple[int, int]] = []
+
+    def _forget_old_copies(self) -> None:
+        """Delete the copies if weights were changed or replaced since they were made."""
+        versions = [(id(each), 0 if each.is_inference() else each._version) for each in self._model.parameters()]
+        if versions != self._versions:
+            self._lowered, self._versions = None, versions
+            self._engines.clear()
 
     def engine(self, precision: SearchPrecision, tokenizers: Tokenizers) -> "CTranslate2Engine":
         """Return the model as converted to CTranslate2, which is done once for each number format."""
         from regard.decoding.engine import CTranslate2Engine
 
+        self._forget_old_copies()
         if precision not in self._engines:
             source, target = tokenizers.source.symbols.tokens, tokenizers.target.symbols.tokens
             self._engines[precision] = CTranslate2Engine(self._model, source, target, precision)
@@ -43,6 +52,7 @@ class SearchModel:
         """Yield the model, packed for this number of sentences, whose products use this format while the context is open."""
         model, lowered = self._model, precision == "bfloat16"
         if lowered:
+            self._forget_old_copies()
             model = self._lowered = deepcopy(model).to(torch.bfloat16) if self._lowered is None else self._lowered
         with torch.autocast(device.type, torch.bfloat16, enabled=lowered):
             with torch.inference_mode():  # packing copies weights, which need no gradients
