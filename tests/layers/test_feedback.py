@@ -88,6 +88,17 @@ def test_a_graph_can_be_walked_for_each_word(order: str, cell: str, score: str) 
             torch.testing.assert_close(sum(found), whole, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("order", ["bahdanau", "luong"])
+def test_weights_changed_before_the_gradient_raise_an_error(order: str) -> None:
+    model = build(SCORES["additive"], "gru", order)
+    words = model.target_embedding(torch.full((3, 4), 5))
+    features, _, _ = model.decoder.decode(words, model.encode(torch.full(MASK.shape, 4), MASK), need_weights=False)
+    with torch.no_grad():
+        model.decoder.layers[0].weight_hh.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        features.sum().backward()
+
+
 LOOPED = {
     "additive": lambda **more: Additive(5, key_size=7, bias=True, **more),
     "concat": lambda **more: Concat(5, key_size=7, attention_size=3, **more),

@@ -130,11 +130,13 @@ class _AttendFirst(torch.autograd.Function):
                 loop.map.forward(loop.x_gates[step] + context.to(dtype), loop.states[step], loop.slots)
                 loop.advance(step)
         ctx.loop, ctx.query_weight = loop, query_weight
+        ctx.save_for_backward(*tensors)
         return loop.tape.state[1:].clone(), loop.scores.weights.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        _ = ctx.saved_tensors  # raises an error if the loop's inputs were changed in place since the forward pass
         loop, (d_states, d_weights) = ctx.loop, grads
         scores, flow = loop.scores, loop.begin_backward()
         d_contexts = flow.new_empty(*d_states.shape[:2], scores.values.shape[2])
@@ -176,11 +178,13 @@ class _CellFirst(torch.autograd.Function):
                 low[step + 1] = tanh_(readouts[step + 1])
         ctx.loop, ctx.reads, ctx.fed, ctx.readouts, ctx.low = loop, reads, fed, readouts, low
         ctx.types = [x.dtype for x in (feed, combine, bias)]
+        ctx.save_for_backward(feed, combine, *tensors)
         return readouts[1:].clone(), loop.scores.weights.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        _ = ctx.saved_tensors  # as in `_AttendFirst`
         loop, (d_readouts, d_weights) = ctx.loop, grads
         flow, (gates, _), size = loop.begin_backward(), ctx.fed.shape, loop.scores.keys.shape[2]
         d_contexts = flow.new_empty(d_readouts.shape)
