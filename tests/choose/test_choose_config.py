@@ -31,6 +31,17 @@ def test_more_data_give_larger_vocabularies_and_fewer_epochs(pairs):
     assert few.training.batch_tokens < many.training.batch_tokens
 
 
+def test_longer_texts_give_larger_language_models(tmp_path):
+    found = []
+    for characters in (20_000, 200_000, 2_000_000):
+        path = tmp_path / f"{characters}.txt"
+        path.write_text("".join(f"a dog runs through park {number:05}\n" for number in range(characters // 30)), "utf-8")
+        config = choose_config("language", {"data.train": [str(path)]})
+        found.append((config.tokenizer.size, config.model.num_layers, -config.training.max_epochs, config.training.batch_tokens))
+    assert found == sorted(found)
+    assert found[0][0] < found[1][0] < found[2][0]
+
+
 def test_the_same_data_give_the_same_settings(pairs):
     overrides = pairs(50)
     assert choose_config("translation", overrides) == choose_config("translation", overrides)
@@ -77,7 +88,7 @@ def test_settings_of_a_kind_choose_the_kind(pairs):
     assert isinstance(config.model, RecurrentConfig)
     assert config.model.encoder.hidden_size == 32
     assert isinstance(config.model.decoder, LuongDecoderConfig)
-    assert config.training.optimizer == "adam"
+    assert (config.training.optimizer, config.training.learning_rate) == ("muon", 8e-3)
     assert isinstance(choose_config("translation", pairs(40) | {"model.decoder_layers": "1"}).model, TransformerConfig)
 
 
@@ -85,6 +96,16 @@ def test_a_decoder_of_another_kind_keeps_its_regularisation(pairs):
     config = choose_config("translation", pairs(40) | {"model.kind": "recurrent", "model.decoder.kind": "bahdanau"})
     assert config.model.decoder.kind == "bahdanau"
     assert config.model.decoder.readout_dropout > 0
+
+
+def test_recurrent_translators_of_sentences_have_fewer_epochs_with_muon(pairs):
+    muon, adam = (
+        choose_config("translation", pairs(40) | {"model.kind": "recurrent"} | more).training
+        for more in ({}, {"training.optimizer": "adam"})
+    )
+    assert (muon.optimizer, muon.weight_decay) == ("muon", 0.1)
+    assert (adam.optimizer, adam.learning_rate, adam.weight_decay) == ("adam", 2e-3, 0)
+    assert muon.max_epochs == round(0.6 * adam.max_epochs)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])

@@ -155,6 +155,10 @@ def test_all_attributions_of_translators(name):
         assert record.weights["cross.rollout"] == pytest.approx(expected, abs=1e-6)
 
 
+def test_a_source_of_two_tokens_is_measured_and_one_of_one_token_is_not():
+    assert measure_translation_faithfulness(make(), ["one two", "one"], attributions=["values"]).texts == 1
+
+
 def test_a_translator_whose_attention_decides():
     # A step's word is the one attended to: value zeroing and gradients find it, and so does leave-one-out of the last word.
     found = measure_translation_faithfulness(make(), ["one two three .", "Anna saw Ben ."], attributions=["all"])

@@ -20,7 +20,8 @@ from regard.config import (
 from regard.errors import RequestError
 from regard.models.build import build_language_model
 from regard.reweight import at_step, attend_to, flatten
-from regard.task import Bundle
+from regard.task import Bundle, Text
+from regard.tasks.language.commands import LookAtText
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.predict import LanguageModel
 from regard.tasks.language.train import LanguageTraining
@@ -296,3 +297,8 @@ def test_the_beginnings_for_a_page_end_at_words(tmp_path):
     beginnings, held_out = training.held_out(config, tokenizer)
     assert not held_out
     assert sorted(beginnings) == sorted(text.removesuffix(" to the other side .") for text in texts)
+
+
+def test_looking_at_a_text_shows_the_last_layer(model):
+    [look] = LookAtText().run(model, [Text(TEXTS[0])])
+    assert look.site == look.record.sites[-1] == "decoder.1"
