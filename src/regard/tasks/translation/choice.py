@@ -69,6 +69,9 @@ _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 50
 _RECURRENT_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
 
 _RECURRENT_PIECES, _RECURRENT_BATCH = 2_000, 1536
+# Optimizer of a recurrent model for sentences, unless the user chose one, and the share of the epochs that it needs.
+_MUON = {"training.optimizer": "muon", "training.learning_rate": 8e-3, "training.weight_decay": 0.1}
+_MUON_EPOCHS = 0.6
 
 # Number of target tokens to train on for short strings, in all epochs together. This takes about 4 minutes on two cores.
 _STRING_TOKENS = 1_750_000
@@ -143,13 +146,16 @@ def _recurrent(survey: PairSurvey, words: float, given: UserSettings) -> dict[st
     if survey.strings:
         tokens = words + survey.pairs  # each target also has an end symbol
         epochs = min(max(_STRING_TOKENS / max(tokens, 1), _FEWEST_EPOCHS), _RECURRENT_EPOCHS[0][1])
+    muon = words <= _RECURRENT_BETWEEN[1] and not survey.strings and given.find("training.optimizer") is None
+    epochs *= _MUON_EPOCHS if muon else 1
     settings = length_settings(given, epochs=round(epochs), epoch_updates=tokens / _RECURRENT_BATCH)
     if words > _RECURRENT_BETWEEN[1] and not survey.strings:
         return settings | _characters(survey, given)
-    search: dict[str, Any] = {"decoding.length_penalty": 0, "decoding.replace_unknown": False}
-    search |= {f"model.{name}": _STRING_DROPOUT for name in _DROPOUTS if survey.strings}
+    others: dict[str, Any] = {"decoding.length_penalty": 0, "decoding.replace_unknown": False}
+    others |= {f"model.{name}": _STRING_DROPOUT for name in _DROPOUTS if survey.strings}
+    others |= _MUON if muon else {}
     kinds = {f"tokenizers.{side}.kind": "bpe" for side in survey.sides if given.find("tokenizers") is None}
-    return settings | search | kinds | _tokenizers(survey, _RECURRENT_PIECES, words, given)
+    return settings | others | kinds | _tokenizers(survey, _RECURRENT_PIECES, words, given)
 
 
 def _characters(survey: PairSurvey, given: UserSettings) -> dict[str, Any]:
