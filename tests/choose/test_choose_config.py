@@ -37,7 +37,8 @@ def test_longer_texts_give_larger_language_models(tmp_path):
         path = tmp_path / f"{characters}.txt"
         path.write_text("".join(f"a dog runs through park {number:05}\n" for number in range(characters // 30)), "utf-8")
         config = choose_config("language", {"data.train": [str(path)]})
-        found.append((config.tokenizer.size, config.model.num_layers, -config.training.max_epochs, config.training.batch_tokens))
+        training = config.training
+        found.append((config.tokenizer.size, config.model.num_layers, -training.max_epochs, training.batch_tokens))
     assert found == sorted(found)
     assert found[0][0] < found[1][0] < found[2][0]
 

@@ -37,7 +37,10 @@ FILES = {
     "tagging": "names.conll",
 }
 # Further settings that a kind needs in these presets.
-_BESIDE = {("model.kind", "pretrained"): {"tokenizer.kind": "auto"}}
+_BESIDE = {
+    ("model.kind", "pretrained"): {"tokenizer.kind": "auto"},
+    ("model.image.kind", "pretrained"): {"training.optimizer": "adamw"},
+}
 SETTINGS: dict[str, dict[str, Any]] = {
     "AdditiveConfig": {"attention_size": 128},
     "AdditivePoolingConfig": {"attention_size": 64},
