@@ -100,13 +100,20 @@ def test_a_decoder_of_another_kind_keeps_its_regularisation(pairs):
 
 
 def test_recurrent_translators_of_sentences_have_fewer_epochs_with_muon(pairs):
-    muon, adam = (
+    muon, same, adam, pretrained = (
         choose_config("translation", pairs(40) | {"model.kind": "recurrent"} | more).training
-        for more in ({}, {"training.optimizer": "adam"})
+        for more in (
+            {},
+            {"training.optimizer": "muon"},
+            {"training.optimizer": "adam"},
+            {"model.encoder.name": "some/encoder"},
+        )
     )
+    assert same == muon
     assert (muon.optimizer, muon.weight_decay) == ("muon", 0.1)
     assert (adam.optimizer, adam.learning_rate, adam.weight_decay) == ("adam", 2e-3, 0)
     assert muon.max_epochs == round(0.6 * adam.max_epochs)
+    assert (pretrained.optimizer, pretrained.max_epochs) == ("adamw", adam.max_epochs)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])

@@ -69,7 +69,7 @@ _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 50
 _RECURRENT_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
 
 _RECURRENT_PIECES, _RECURRENT_BATCH = 2_000, 1536
-# Optimizer of a recurrent model for sentences, unless the user chose one, and the share of the epochs that it needs.
+# Settings for a recurrent model of few sentences, unless the user chose another optimizer. Muon needs this share of the epochs.
 _MUON = {"training.optimizer": "muon", "training.learning_rate": 8e-3, "training.weight_decay": 0.1}
 _MUON_EPOCHS = 0.6
 
@@ -106,7 +106,7 @@ def _choose(survey: PairSurvey, given: UserSettings) -> Choice:
     if str(given.find("model.wait_k") or "0") != "0":
         held_out |= {"decoding.beam_size": 1} | ({"model.encoder.bidirectional": False} if kind == "recurrent" else {})
     if kind == "recurrent":
-        preset, settings = given.kind("model.decoder", _DECODERS, "luong"), _recurrent(survey, words, given)
+        preset, settings = given.kind("model.decoder", _DECODERS, "luong"), _recurrent(survey, words, given, pretrained)
     else:
         row = next(row for row in _ROWS if words <= row.words)
         preset = "transformer-tiny"
@@ -141,12 +141,13 @@ def _transformer(row: _Row, pairs: int, words: float, given: UserSettings) -> di
     }
 
 
-def _recurrent(survey: PairSurvey, words: float, given: UserSettings) -> dict[str, Any]:
+def _recurrent(survey: PairSurvey, words: float, given: UserSettings, pretrained: bool) -> dict[str, Any]:
     epochs, tokens = interpolate(math.log10(max(words, 1)), _RECURRENT_EPOCHS), words * _TOKENS_PER_WORD
     if survey.strings:
         tokens = words + survey.pairs  # each target also has an end symbol
         epochs = min(max(_STRING_TOKENS / max(tokens, 1), _FEWEST_EPOCHS), _RECURRENT_EPOCHS[0][1])
-    muon = words <= _RECURRENT_BETWEEN[1] and not survey.strings and given.find("training.optimizer") is None
+    own = given.find("training.optimizer") in (None, "muon")
+    muon = own and words <= _RECURRENT_BETWEEN[1] and not (survey.strings or pretrained)
     epochs *= _MUON_EPOCHS if muon else 1
     settings = length_settings(given, epochs=round(epochs), epoch_updates=tokens / _RECURRENT_BATCH)
     if words > _RECURRENT_BETWEEN[1] and not survey.strings:
