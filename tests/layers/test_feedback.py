@@ -75,14 +75,14 @@ def test_equals_the_steps(order: str, cell: str, score: str, kept: bool, monkeyp
 @pytest.mark.parametrize("order", ["bahdanau", "luong"])
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 @pytest.mark.parametrize("score", ["additive", "general"])
-def test_a_graph_can_be_walked_for_each_word(order: str, cell: str, score: str) -> None:
+def test_a_backward_pass_for_each_word_gives_exact_gradients(order: str, cell: str, score: str) -> None:
     model = build(SCORES[score], cell, order)
     words = model.target_embedding(torch.full((3, 4), 5))
     features, _, _ = model.decoder.decode(words, model.encode(torch.full(MASK.shape, 4), MASK), need_weights=False)
     scores = features.sum((0, 2))
     parameters = [p for n, p in model.named_parameters() if not n.startswith("output")]
-    walks = [torch.autograd.grad(score, parameters, retain_graph=True, allow_unused=True) for score in (*scores, scores.sum())]
-    for *each, whole in zip(*walks, strict=True):
+    passes = [torch.autograd.grad(score, parameters, retain_graph=True, allow_unused=True) for score in (*scores, scores.sum())]
+    for *each, whole in zip(*passes, strict=True):
         found = [one for one in each if one is not None]
         if whole is not None:
             torch.testing.assert_close(sum(found), whole, rtol=1e-11, atol=1e-12)

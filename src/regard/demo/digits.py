@@ -30,7 +30,7 @@ SIZES: dict[str, int] = {"dev": 500, "test": 1000}
 """Number of images that `write_digits` writes for validation and for a test."""
 # Digits of the table that each part draws from.
 _DIGITS: dict[Part, range] = {"train": range(1400), "dev": range(1400, 1497), "test": range(1497, 1797)}
-# Share of the training part's digits that are varied. If all are, three times as many texts are wrong (benchmarks/log.md).
+# Share of the training part's digits that are varied. With 1, three times as many texts are wrong (benchmarks/log.md).
 _VARIED = 0.5
 # Largest turn in radians, share of stretching, slant, and shift in pixels, by which they are varied.
 _TURN, _STRETCH, _SLANT, _SHIFT = 0.28, 0.18, 0.25, 0.6
@@ -53,7 +53,8 @@ class DigitCorpus:
 
     Two lines have places for four digits each, and three to five of them are filled; a digit has a random offset in its place.
     In the training part, one to five are filled, and half of the digits are turned, stretched and slanted a little, so that
-    1,400 digits give many shapes. The others stay as they are, because turned digits are blurred and those of the test are not.
+    1,400 digits give many shapes. The other half stays as it is, because turning blurs digits, and those of the test part are
+    not blurred.
 
     Args:
         part: `train`, `dev` or `test`. No handwritten digit is in two parts; a writer's digits may be.

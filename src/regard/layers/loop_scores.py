@@ -162,7 +162,7 @@ class AdditiveTape(ScoreTape):
         return self.score_weight if self.exact else 4 * self.score_weight
 
     def finish(self) -> tuple[Tensor, Tensor]:
-        """Return the gradients of the keys and of the score weight, and set the sums to zero for another walk of the graph."""
+        """Return the gradients of the keys and of the score weight, and reset the sums for another backward pass."""
         found = self.d_keys * self._scale(), self.d_score_weight * (1 if self.exact else -2)
         self.d_keys.zero_()
         self.d_score_weight.zero_()

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class SearchModel:
-    """A model that a search runs in one of several number formats; its copies are made again after its weights have changed.
+    """A model that a search runs in one of several number formats.
+
+    Its copies in other formats are made again after its weights have changed.
 
     Args:
         model: The model, in evaluation mode. It is not changed.
@@ -38,7 +40,7 @@ class SearchModel:
             self._engines.clear()
 
     def engine(self, precision: SearchPrecision, tokenizers: Tokenizers) -> "CTranslate2Engine":
-        """Return the model as converted to CTranslate2, which is done once for each number format."""
+        """Return the model as converted to CTranslate2, which is done once for each number format and state of the weights."""
         from regard.decoding.engine import CTranslate2Engine
 
         self._forget_old_copies()

@@ -71,7 +71,7 @@ class TranslationProbe(MeasuredProbe):
         """Return the log probabilities of the translation's tokens, and the embeddings between `blank` and the source."""
         embedding = getattr(self.model, "source_embedding", None)
         found = isinstance(embedding, nn.Module) and embedded_between(embedding, self.blank, self.source, shares)
-        with found or nullcontext() as embedded:  # not the decoder, which may embed the target with the same module
+        with found or nullcontext() as embedded:  # without the decoder, which may embed the target with the same module
             state = self._encode(_copies(self.source, len(shares)), reweight)
         logits = self._logits(state, len(shares), reweight)
         target = self.decision.expand(len(shares), -1).unsqueeze(-1)
