@@ -26,6 +26,7 @@ WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 HEIGHT, WIDTH, SIZE = 32, 48, 8
 """Size of the canvas, and of a digit, in pixels."""
 _LINES, _COLUMNS = 2, 4
+_INK = 16  # largest value of a pixel in the table
 SIZES: dict[str, int] = {"dev": 500, "test": 1000}
 """Number of images that `write_digits` writes for validation and for a test."""
 # Digits of the table that each part draws from.
@@ -34,6 +35,8 @@ _DIGITS: dict[Part, range] = {"train": range(1400), "dev": range(1400, 1497), "t
 _VARIED = 0.5
 # Largest turn in radians, share of stretching, slant, and shift in pixels, by which they are varied.
 _TURN, _STRETCH, _SLANT, _SHIFT = 0.28, 0.18, 0.25, 0.6
+# Largest logarithm of the power of their brightness.
+_BRIGHTNESS = 0.5
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,9 @@ class DigitCorpus:
     """100,000 images for each part, accessed by index. The same part, seed and index always give the same image.
 
     Two lines have places for four digits each, and three to five of them are filled; a digit has a random offset in its place.
-    In the training part, one to five are filled, and half of the digits are turned, stretched and slanted a little, so that
-    1,400 digits give many shapes. The other half stays as it is, because turning blurs digits, and those of the test part are
-    not blurred.
+    In the training part, one to five are filled. Half of its digits are turned, stretched, slanted, and made brighter or darker
+    a little, so that 1,400 digits give many shapes. The other half stays as it is, because turning blurs digits, and those of
+    the test part are not blurred.
 
     Args:
         part: `train`, `dev` or `test`. No handwritten digit is in two parts; a writer's digits may be.
@@ -95,7 +98,7 @@ class DigitCorpus:
             canvas[top : top + SIZE, left : left + SIZE] = pixels
             words.append(WORDS[digits[digit]])
             places.append((left, top, left + SIZE, top + SIZE))
-        return DigitImage(np.rint(canvas * (255 / 16)).astype(np.uint8), " ".join(words), tuple(places))
+        return DigitImage(np.rint(canvas * (255 / _INK)).astype(np.uint8), " ".join(words), tuple(places))
 
     def images(self, start: int = 0, stop: int | None = None) -> Iterator[DigitImage]:
         """Yield the images from `start` to `stop` − 1 (None: to the end)."""
@@ -146,7 +149,7 @@ def _digits() -> tuple[npt.NDArray[np.float64], list[int]]:
 
 
 def _varied(image: npt.NDArray[np.float64], draw: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Return an image that is turned, stretched, slanted and shifted a little."""
+    """Return an image that is turned, stretched, slanted and shifted a little, and brighter or darker."""
     turn, slant = draw.uniform(-_TURN, _TURN), draw.uniform(-_SLANT, _SLANT)
     stretch = 1 + draw.uniform(-_STRETCH, _STRETCH, 2)
     matrix = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn) + slant, np.cos(turn)]]) * stretch
@@ -160,4 +163,5 @@ def _varied(image: npt.NDArray[np.float64], draw: np.random.Generator) -> npt.ND
             weight = np.prod(1 - np.abs(where - low - [[down], [right]]), axis=0)
             rows, columns = np.clip(low + [[down], [right]] + 3, 0, SIZE + 5)
             found += weight * padded[rows, columns]
-    return found.reshape(SIZE, SIZE)
+    power = np.exp(draw.uniform(-_BRIGHTNESS, _BRIGHTNESS))
+    return _INK * np.clip(found / _INK, 0, 1).reshape(SIZE, SIZE) ** power
