@@ -404,8 +404,8 @@ class Translator(Predictor):
     ) -> list[list[Hypothesis]]:
         """Translate the parts of all sources in batches of similar length, and join the results for each source.
 
-        `width` is the number of hypotheses of each part; if `plain`, the model is not packed for a search. The hypotheses of
-        each source are the best first; there are none for a source without parts.
+        `width` is the number of hypotheses of each part; if `plain`, the model is not packed for a search. Each source gets its
+        hypotheses in the order of their scores, from the best, and an empty list if it has no parts.
         """
         parts = [part for source in sources for part in source.pieces]
         places = [(number, later) for number, source in enumerate(sources) for later in range(len(source.pieces))]

@@ -51,13 +51,10 @@ class TranslationProbe(MeasuredProbe):
 
     def logits(self, source: Tensor, reweight: Reweight | None = None) -> Float[Tensor, "B T V"]:
         """Return the scores of the next token at each step of the translation."""
-        return self._logits(self._encode(source, reweight), len(source), reweight)
-
-    def _encode(self, source: Tensor, reweight: Reweight | None) -> Any:
-        return self.model.encode(source, _no_padding(source), reweight=None if reweight is None else {"cross": reweight})
-
-    def _logits(self, state: Any, copies: int, reweight: Reweight | None) -> Float[Tensor, "B T V"]:
         changes = None if reweight is None else {"cross": reweight}
+        return self._logits(self.model.encode(source, _no_padding(source), reweight=changes), len(source), changes)
+
+    def _logits(self, state: Any, copies: int, changes: dict[str, Reweight] | None) -> Float[Tensor, "B T V"]:
         features, _ = self.model.decode(self.target_in.expand(copies, -1), state, reweight=changes)
         return self.model.logits(features).to(exact_dtype(features.device))
 
@@ -71,9 +68,10 @@ class TranslationProbe(MeasuredProbe):
         """Return the log probabilities of the translation's tokens, and the embeddings between `blank` and the source."""
         embedding = getattr(self.model, "source_embedding", None)
         found = isinstance(embedding, nn.Module) and embedded_between(embedding, self.blank, self.source, shares)
+        copies, changes = _copies(self.source, len(shares)), None if reweight is None else {"cross": reweight}
         with found or nullcontext() as embedded:  # without the decoder, which may embed the target with the same module
-            state = self._encode(_copies(self.source, len(shares)), reweight)
-        logits = self._logits(state, len(shares), reweight)
+            state = self.model.encode(copies, _no_padding(copies), reweight=changes)
+        logits = self._logits(state, len(shares), changes)
         target = self.decision.expand(len(shares), -1).unsqueeze(-1)
         return logits.log_softmax(-1).gather(-1, target)[..., 0], embedded
 
