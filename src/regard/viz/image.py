@@ -35,20 +35,18 @@ def draw(
     by_head: bool = False,
     head: int | None = None,
     title: str | None = None,
-    special: bool = False,
     caption: bool = True,
     scale: float | None = None,
-    word: str | int | None = None,
     image: Over = "patches",
-    between: tuple[str, str] | None = None,
+    **options: Any,
 ) -> Picture:
     """Draw the weights of the words on images.
 
     There is a map for each word, or for the given one; or, `by_head`, a row of maps for each site, with a map for each head, of
-    the given word or of the mean of all. The other arguments and errors are those of `drawing.draw`.
+    the given word or of the mean of all. The other arguments and errors are those of `drawing.draw`; `options` are those of
+    `places.looked`.
     """
     title = summary.title(record, title)
-    options: dict[str, Any] = {"special": special, "between": between, "word": word}
     lines, views, said = _maps(record, sites, head, options, by_head=by_head)
     if not views[0].matrix.size:
         foot = captions.note(record) if caption else None
@@ -131,7 +129,6 @@ class _Drawn:
             self.lines = [line[at : at + fit] for at in range(0, len(line), fit)]
 
     def draw(self, figure: Picture) -> None:
-        """Draw all maps."""
         indent = 0 if self.wraps or self.lines[0][0][1].size else 1  # below the image itself
         for row, line in enumerate(self.lines):
             for column, (name, values) in enumerate(line, indent if row else 0):

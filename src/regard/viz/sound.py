@@ -36,15 +36,13 @@ def draw(
     by_head: bool = False,
     head: int | None = None,
     title: str | None = None,
-    special: bool = False,
     caption: bool = True,
     scale: float | None = None,
-    word: str | int | None = None,
-    between: tuple[str, str] | None = None,
+    **options: Any,
 ) -> Picture:
     """Draw the weights of all words, or of one, over time; or, `by_head`, a small map for each layer and head.
 
-    The other arguments and errors are those of `drawing.draw`.
+    The other arguments and errors are those of `drawing.draw`; `options` are those of `places.looked`.
     """
     title = summary.title(record, title)
     lines: list[list[tuple[str, WordView]]] = []
@@ -53,8 +51,7 @@ def draw(
         heads = range(record.num_heads(site) or 0) if by_head else [head]
         line = []
         for each in heads or [None]:
-            options: Any = {"special": special, "between": between, "word": word, "earlier": by_head}
-            view = places.only(places.looked(record, site, each, **options), "sound")
+            view = places.only(places.looked(record, site, each, **options, earlier=by_head), "sound")
             view, silence = places.without_silence(view)
             line.append((f"{label(site, 30)} · head {each}" if heads and each is not None else label(site, 30), view))
         lines.append(line)
