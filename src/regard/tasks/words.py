@@ -33,7 +33,6 @@ class WordScores(Scores):
         return math.exp(self.nll) if self.nll < 700 else math.inf
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for a bundle's signature."""
         return {**super().to_dict(), "perplexity": self.perplexity}
 
 
@@ -109,6 +108,10 @@ class WordTraining(Training):
         config = replace(config, **{name: getattr(first.config, name) for name in names})
         check_config(config)
         return config, learned or first.parts
+
+    def sizes(self, parts: Any) -> tuple[int, ...]:
+        """Return the size of the vocabulary."""
+        return (parts.size,)
 
     def check_sizes(self, model: Seq2Seq, sizes: tuple[int, ...]) -> str:
         """Return a message if the model predicts another number of words than the last vocabulary has; else an empty text."""

@@ -35,7 +35,6 @@ class CaptioningTraining(WriterTraining):
     def read(
         self, config: CaptioningConfig, learned: Tokenizer | None, *, progress: bool
     ) -> tuple[CaptioningConfig, Prepared[ImageCorpus], Tokenizer]:
-        """Read the images and texts; see `Training.read`."""
         config, learned = self.use_teachers(config, learned)
         if isinstance(config.model.image, PretrainedImageConfig):
             config = with_image_encoder(config)
@@ -43,7 +42,3 @@ class CaptioningTraining(WriterTraining):
             config = replace(config, data=replace(config.data, **choose_canvas(config.data)))
         data = prepare_data(CaptionSchema(config.data, config.tokenizer, learned), seed=config.seed, progress=progress)
         return replace(config, tokenizer=cast(LearnedTokenizer, data.configs[0])), data, data.tokenizers[0]
-
-    def sizes(self, parts: Tokenizer) -> tuple[int, ...]:
-        """Return the size of the vocabulary."""
-        return (parts.size,)

@@ -45,7 +45,6 @@ class LanguageTraining(WordTraining):
     sizes_name = "the size of the vocabulary"
 
     def check(self, config: LanguageConfig, model: object, attention: object) -> None:
-        """Check settings and objects; see `Training.check`."""
         super().check(config, model, attention)
         if attention is not None:
             raise ConfigError(
@@ -56,7 +55,6 @@ class LanguageTraining(WordTraining):
     def read(
         self, config: LanguageConfig, learned: Tokenizer | None, *, progress: bool
     ) -> tuple[LanguageConfig, Prepared[TextCorpus], Tokenizer]:
-        """Read the texts; see `Training.read`."""
         config, learned = self.use_teachers(config, learned)
         if config.data.unit == "auto":  # so that the model reads other files in the same way
             unit = find_unit(check_file(config.data.train[0], WHAT), config.data.encoding)
@@ -73,7 +71,3 @@ class LanguageTraining(WordTraining):
         # A row without the start symbol continues a long text, and may begin inside a word.
         beginnings = [_beginning(row[1:], parts) for row in rows if row[0] == START]
         return [text for text in beginnings if text], corpus is data.dev
-
-    def sizes(self, parts: Tokenizer) -> tuple[int, ...]:
-        """Return the size of the vocabulary."""
-        return (parts.size,)
