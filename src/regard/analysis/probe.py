@@ -79,7 +79,6 @@ class ModelProbe(Probe):
         return found[:, torch.arange(len(self.decision)), self.decision], embedded
 
     def weights(self, sites: Collection[str]) -> dict[str, Float[np.ndarray, "*heads R S"]]:
-        """Return the attention at some sites."""
         if not set(sites) <= set(self.sites):
             raise UnavailableError(
                 "attention and rollout: not available for this model; see the record's sites and its method rollout"

@@ -50,7 +50,6 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _write(options: argparse.Namespace) -> None:
-    """Write the examples, and name the file or folder."""
     if options.alignments and not options.pairs:
         raise RequestError("corpus: --alignments belongs to sentence pairs; other data have no alignments, so leave it out")
     if options.digits:

@@ -172,7 +172,6 @@ def _train(preset: str, file: Path, out: Path, options: argparse.Namespace, furt
 
 
 def _choose(examples: list[Any], is_suitable: Any) -> Any:
-    """Return the first suitable example, or the first of all."""
     return next(filter(is_suitable, examples), examples[0])
 
 

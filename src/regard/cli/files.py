@@ -86,7 +86,6 @@ def _print_lines(found: Lines) -> None:
 
 
 def _compare(name: str, own: TaskOptions, options: argparse.Namespace) -> None:
-    """Apply an operation to two models of one task."""
     from regard.tasks.loading import load
 
     set_threads(options.threads)

@@ -52,7 +52,6 @@ def _serve(options: argparse.Namespace) -> None:
 
 
 def _load(folder: Path, *, device: str, engine: str) -> Any:
-    """Load a model, which computes with the engine if one is named."""
     from regard.tasks.loading import load
 
     predictor = load(folder, device=device)

@@ -95,7 +95,6 @@ class Table(ABC):
         return DataError(f"{self._path}, line {number}: {problem}")
 
     def _lines(self, path: Path) -> Iterator[tuple[int, str]]:
-        """Yield the lines of a file with their numbers."""
         for lines, numbers in line_blocks(path):
             for number, line in zip(numbers, lines, strict=True):
                 if line is OVER_LONG_LINE:

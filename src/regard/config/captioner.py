@@ -38,7 +38,6 @@ class RecurrentCaptionerConfig(RecurrentSettings, kind="recurrent"):
 
     @property
     def states_size(self) -> int:
-        """Width of the states that the decoder attends to."""
         return self.image_size
 
 

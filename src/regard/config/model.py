@@ -148,11 +148,9 @@ class RecurrentConfig(WaitSettings, RecurrentSettings, kind="recurrent"):
 
     @property
     def states_size(self) -> int:
-        """Width of the states that the decoder attends to."""
         return self.encoder.states_size if isinstance(self.encoder, EncoderConfig) else self.decoder.hidden_size
 
     def wait_conflicts(self) -> Iterator[tuple[str, str]]:
-        """Yield a conflict, in the form of `Settings.conflicts`, if the encoder reads words that have not arrived yet."""
         yield from super().wait_conflicts()
         if self.wait_k and self.encoder.bidirectional:
             yield (

@@ -150,7 +150,6 @@ class Best(Chooser):
         self._words: Tensor | None = None  # the words of each hypothesis so far, if restrictions depend on them
 
     def choose(self, step: Step) -> Chosen:
-        """Choose the best continuations."""
         values, worth, costs = step.log_probabilities, step.total, None
         if restricts_words(self._decoding):
             words = worth.new_zeros((*worth.shape, 0), dtype=torch.int64) if self._words is None else self._words

@@ -37,12 +37,10 @@ class _Progress:
     closed: Bool[Tensor, "B N"]  # whether the last word ended a phrase
 
     def pick(self, index: Int[Tensor, "B M"]) -> "_Progress":
-        """Return the progress of the hypotheses with the given indices."""
         met = self.met.gather(1, index[..., None].expand(-1, -1, self.met.shape[2]))
         return _Progress(met, self.phrase.gather(1, index), self.position.gather(1, index), self.closed.gather(1, index))
 
     def keep(self, kept: Int[Tensor, " M"]) -> "_Progress":
-        """Return the progress of the sentences with the given indices."""
         return _Progress(self.met[kept], self.phrase[kept], self.position[kept], self.closed[kept])
 
 

@@ -42,5 +42,4 @@ class SimultaneousEvaluation(Evaluation):
     """Mean of `average_lagging` over the translations, in source tokens of the model."""
 
     def render(self) -> str:
-        """Return a few lines for a terminal."""
         return f"{super().render()}\nlagging    {self.average_lagging:.2f}   (source tokens; average lagging, Ma et al. 2019)"

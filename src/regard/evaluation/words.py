@@ -143,7 +143,6 @@ class CaptionEvaluation(Evaluation):
     """Number of words with a region."""
 
     def render(self) -> str:
-        """Return a few lines for a terminal."""
         if self.weight_on_regions is None:
             return super().render()
         shown = f"{self.weight_on_regions:.2%}   (mean weight of a word on its region; {counted(self.words, 'word')})"

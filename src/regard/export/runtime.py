@@ -180,7 +180,6 @@ class OnnxClassifier(TextClassifier):
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
-        """Score the labels of each text; see `TextClassifier.forward`."""
         _refuse_reweight(reweight)
         found = self._session({"tokens": tokens.numpy(), "mask": mask.numpy()})
         attention = {site: torch.from_numpy(found[output_name(site)]) for site in self.sites if site in record}

@@ -120,7 +120,6 @@ def unscaled(model: TransformerTranslator) -> TransformerTranslator:
 
 
 def _layers(stack: Any) -> list[Any]:
-    """Return the layers of an encoder or decoder."""
     return list(stack.layers)
 
 

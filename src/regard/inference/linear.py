@@ -136,5 +136,4 @@ def pack_linear(linears: Sequence[nn.Linear], rows: int, int8: bool = False) -> 
 
 
 def _join(tensors: Sequence[Tensor]) -> Tensor:
-    """Concatenate the tensors; a single one is not copied."""
     return torch.cat(list(tensors)) if len(tensors) > 1 else tensors[0]

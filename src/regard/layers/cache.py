@@ -117,7 +117,6 @@ class PooledCache(DecoderCache):
         return PooledCache(pool, self.length, self.size, [self.size], mask, self.own)
 
     def extended(self, count: int) -> "PooledCache":
-        """Return a cache with places for the new words."""
         # The first of several caches that continue this one uses the free places. The next ones find them taken, and copy the
         # pool first. So no cache changes what another one reads.
         size, pool, used = self.size + count, self.pool, self.used

@@ -32,7 +32,6 @@ class Dropout(nn.Module):
         self.p = p
 
     def extra_repr(self) -> str:
-        """Return the settings that `print(model)` shows."""
         return f"p={self.p}"
 
     def forward(self, x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:

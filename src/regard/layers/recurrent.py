@@ -119,7 +119,6 @@ class RecurrentLayer(nn.Module):
         return made.train(module.training)
 
     def extra_repr(self) -> str:
-        """Return the sizes, the cell and the directions, for `print`."""
         cell = "lstm" if self.num_gates == NUM_GATES["lstm"] else "gru"
         return f"{self.input_size}, hidden_size={self.hidden_size}, cell={cell!r}, bidirectional={self.num_directions == 2}"
 

@@ -86,7 +86,6 @@ class Middleware:
                 raise ServiceError(415, "not_json", message)
 
     def _finish(self, scope: Mapping[str, Any], answer: "_Answer", seconds: float, facts: Mapping[str, Any]) -> None:
-        """Count and log a request."""
         route = scope["path"] if scope["path"] in self.paths else "other"
         self._metrics.requests.labels(route, str(answer.status)).inc()
         self._metrics.seconds.labels(route).observe(seconds)
@@ -102,7 +101,6 @@ class _Answer:
         self.status = 0
 
     async def __call__(self, message: Message) -> None:
-        """Send a part of the answer."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             further = [(b"x-request-id", self.id.encode()), (b"x-content-type-options", b"nosniff")]

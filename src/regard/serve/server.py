@@ -75,7 +75,6 @@ class _Server(uvicorn.Server):
         self._since: dict[tuple[Any, ...], float] = {}  # time at which each connection began to wait for its client
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start serving."""
         await super().startup(sockets)
         for opened in sockets or ():
             host, port = opened.getsockname()[:2]

@@ -27,11 +27,9 @@ class TokenizerFormat(BundleFormat):
     """Base of the `BundleFormat` of tasks whose models have one tokenizer, of texts, as their only part."""
 
     def write_parts(self, parts: Tokenizer, folder: Path) -> None:
-        """Write the tokenizer."""
         parts.save(folder / TOKENIZER)
 
     def read_parts(self, files: BundleFiles) -> Tokenizer:
-        """Read the tokenizer."""
         return read_tokenizer(files, TOKENIZER)
 
     def inventory(self, parts: Tokenizer) -> Inventory:

@@ -156,7 +156,6 @@ class LabellingPredictor(Predictor):
 
     @property
     def input_tokenizer(self) -> Tokenizer:
-        """The tokenizer."""
         return self.tokenizer
 
     @property
@@ -165,7 +164,6 @@ class LabellingPredictor(Predictor):
         """The names."""
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return names and values that describe the model, for notebooks."""
         from regard.tasks.results import shortened
 
         shown = ", ".join(map(shortened, self.names[:_SHOWN_NAMES])) + ", …" * (len(self.names) > _SHOWN_NAMES)

@@ -112,7 +112,6 @@ class _Choice:
         self.chosen: list[int | None] = [None, None]
 
     def take_given(self, labels: Sequence[str]) -> None:
-        """Take the columns that the settings name."""
         path, rules = self.path, self.rules
         options = (rules.settings.split(" and ") * 2)[:2]
         for side, name in enumerate(rules.given):

@@ -60,7 +60,6 @@ class EncodedCorpus(MappedCorpus):
         return batch if self.copier is None else self.copier.add_to(batch, *self.texts(rows))
 
     def _sources(self, rows: npt.NDArray[np.int64], redraw: Redraw | None) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        """Return the sources of some pairs, and their mask."""
         return self._gather(self._source_starts[rows], self.source_lengths[rows], redraw)
 
     def texts(self, indices: Indices) -> tuple[list[str], list[str]]:

@@ -63,7 +63,6 @@ def _describe_classifier(classifier: Any) -> dict[str, Any]:
 
 
 def _describe_decoder(predictor: Any) -> dict[str, Any]:
-    """Describe a translator or a language model."""
     config, bundle, model = predictor.config, predictor.bundle, predictor.model
     layers, heads = (0, 0) if isinstance(model, RecurrentTranslator) else count_heads(model)
     shared: dict[str, Any] = {"layers": layers, "heads": heads}

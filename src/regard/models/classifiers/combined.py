@@ -47,7 +47,6 @@ class CombinedClassifier(TextClassifier):
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
-        """Score the labels of each text; see `TextClassifier.forward`."""
         inputs = [None] * len(self.widths) if embedded is None else embedded.split(self.widths, dim=-1)
         changes, recorded = self.by_site(reweight), ("pool",) if record else ()
         found = [

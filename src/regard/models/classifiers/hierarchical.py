@@ -135,7 +135,6 @@ def cut_sentences(ends: Bool[Tensor, "B S"], mask: Bool[Tensor, "B S"], *, max_s
 
 
 def _take(rows: Float[Tensor, "M D"], index: Int[Tensor, "B N"]) -> Float[Tensor, "B N D"]:
-    """Return the rows at the given indices."""
     return rows.index_select(0, index.flatten()).unflatten(0, index.shape)
 
 

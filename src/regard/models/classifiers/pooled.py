@@ -45,7 +45,6 @@ class WordDropout(nn.Module):
         return tokens.masked_fill(hidden & mask, UNKNOWN)
 
     def extra_repr(self) -> str:
-        """Return the probability, for `print`."""
         return f"probability={self.probability}"
 
 
@@ -94,7 +93,6 @@ class NeuralClassifier(WordEmbedder, TextClassifier):
         reweight: Reweight | ReweightBySite | None = None,
         record: Collection[str] = (),
     ) -> Classified:
-        """Compute the scores of the labels; see `TextClassifier.forward`."""
         check_shape("mask", mask, "B S", check_shape("tokens", tokens, "B S"))
         embedded = self.embed_text(tokens, mask) if embedded is None else embedded
         sites = Sites(record, self.by_site(reweight))
@@ -123,7 +121,6 @@ class PooledClassifier(NeuralClassifier, TextEncoder):
     def classify(
         self, tokens: Int[Tensor, "B S"], embedded: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"], sites: Sites
     ) -> Float[Tensor, "B C"]:
-        """Return the scores of the labels; see `NeuralClassifier`."""
         return self.score(self.states(embedded, mask, sites), mask, sites)
 
     def score(self, states: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], sites: Sites) -> Float[Tensor, "B C"]:

@@ -155,7 +155,6 @@ class RecurrentDecoder(nn.Module, ABC):
         return None
 
     def _run(self, inputs: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Run one step of all layers."""
         hidden, cells = [], []
         for depth in range(len(self.layers)):
             before = state.hidden[depth], None if state.cell is None else state.cell[depth]

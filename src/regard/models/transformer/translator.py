@@ -120,7 +120,6 @@ class TransformerTranslator(TransformerModel):
         return {*record, *layers, *(site.replace("norm", "cross") for site in record if site in self.derived)}
 
     def maps(self, weights: AttentionMaps, state: TransformerState, record: Collection[str]) -> AttentionMaps:
-        """Return the weights of the sites in `record`."""
         maps = {**weights, **state.encoder}
         if "cross" in record:
             cross, head = weights[f"cross.{self.alignment_layer}"], self.alignment_head

@@ -94,7 +94,6 @@ For each image, one line is printed, in order."""
     picture: ClassVar = "the attention"
 
     def run(self, predictor: Captioner, texts: Sequence[Text], *, record: Sites = (), progress: bool = False) -> list[Caption]:
-        """Write texts about images."""
         wide = {"beam_size": self.setting(predictor, "beam_size")} if self.n_best > 1 else {}
         options: dict[str, Any] = {**wide, **self.settings}
         images = [one.text for one in texts]
@@ -130,7 +129,6 @@ class LookAtImage(ImageOperation, AttributingOperation):
     per_text: ClassVar = {"target": "targets"}
 
     def run(self, predictor: Captioner, texts: Sequence[Text], *, record: Sites = (), progress: bool = False) -> list[Look]:
-        """Write texts about images, or score the given texts, with attention."""
         found = []
         for one in texts:
             target = one.values.get("target", self.target)
@@ -162,7 +160,6 @@ class EvaluateCaptioner(SearchOptions, FileOperation):
     chosen: ClassVar = ("beam_size", "length_penalty", "length_reward", "precision")
 
     def run(self, predictor: Captioner, files: Files) -> CaptionEvaluation:
-        """Score the captioner on images and texts."""
         from regard.text.captions.regions import read_regions
 
         images, texts, lines = _read_table(files, predictor)
@@ -184,7 +181,6 @@ class MeasureCaptioner(Measure):
   regard faithfulness runs/digits digits/test.csv --texts 50 --attribution all"""
 
     def run(self, predictor: Captioner, files: Files) -> CaptionFaithfulness:
-        """Measure the faithfulness of the captioner's attention on the images of a table."""
         from regard.tasks.captioning.faithfulness import measure_caption_faithfulness
 
         images, _, _ = _read_table(files, predictor)

@@ -15,11 +15,9 @@ class CaptioningFormat(TokenizerFormat):
     """The `BundleFormat` of captioners."""
 
     def build_model(self, config: CaptioningConfig, parts: Tokenizer, attention: Any = None) -> Seq2Seq:
-        """Build the configured captioner."""
         return build_captioner(config.model, grid_of(config.data), target_size=parts.size, attention=attention)
 
     def card(self, bundle: Bundle) -> Card:
-        """Describe the captioner."""
         data, grid = bundle.config.data, grid_of(bundle.config.data)
         return Card(
             title="A captioner",

@@ -69,7 +69,6 @@ def _encoder_epochs(tuning: str, texts: int) -> int:
 
 
 def _encoder_settings(given: UserSettings, tuning: str, survey: LabelledSurvey) -> dict[str, Any]:
-    """Choose the settings of a pretrained encoder."""
     settings: dict[str, Any] = {
         "tokenizer.kind": "pretrained",
         "tokenizer.name": given.find("model.encoder.name") or "",
@@ -88,7 +87,6 @@ class ClassificationTable(SettingsTable):
     """The `SettingsTable` of classifiers."""
 
     def choose(self, data: LabelledDataConfig, given: UserSettings, *, read: bool = True) -> Choice:
-        """Choose the settings of a classifier; see `SettingsTable.choose`."""
         survey = survey_labelled(data) if read else LabelledSurvey(1000, STAND_IN, 2)
         words = survey.texts * survey.text.units
         preferred = "recurrent" if data.vectors else "combined" if words <= _COMBINED_UP_TO else "bag"
@@ -113,7 +111,6 @@ class ClassificationTable(SettingsTable):
         return Choice(_PRESETS.get(kind, kind), settings, (found, *advice))
 
     def describe(self, config: ClassificationConfig) -> tuple[str, ...]:
-        """Describe a configuration; see `SettingsTable.describe`."""
         units, model = describe_tokenizer(config.tokenizer), config.model.kind
         if isinstance(config.model, PretrainedClassifierConfig):
             model += f" ({config.model.encoder.name}, tuning {config.model.encoder.tuning}"

@@ -76,7 +76,6 @@ labels, the line lists all labels with a probability above one half (film 0.9800
     def run(
         self, predictor: Classifier, texts: Sequence[Text], *, record: Sites = (), progress: bool = False
     ) -> list[Classification]:
-        """Label texts."""
         return predictor.classify([one.text for one in texts], record=record, progress=progress)
 
     def plain(self, result: Classification, units: Any = "auto") -> dict[str, Any]:
@@ -100,7 +99,6 @@ labels, the line lists all labels with a probability above one half (film 0.9800
         return ", ".join(map(_in_line, result.labels)), round(result.probability, 4)
 
     def text_columns(self, config: Any) -> Any:
-        """Return the rules for the column of texts."""
         from regard.text.column_rules import LabelledColumns
 
         return LabelledColumns(config.data)
@@ -110,11 +108,9 @@ labels, the line lists all labels with a probability above one half (film 0.9800
         return result.text
 
     def is_cut(self, result: Classification) -> bool:
-        """Return whether the model read only the beginning of the text."""
         return result.cut_at is not None
 
     def remark(self, predictor: Classifier, results: int) -> str:
-        """Return how many texts were truncated."""
         limit = f"{predictor.config.data.max_tokens:,} tokens (data.max_tokens, set when the model was trained)"
         return f"texts truncated to their first {limit}: {results:,}"
 
@@ -162,7 +158,6 @@ class EvaluateClassifier(FileOperation):
     pictures: ClassVar = {"confusion": PICTURES, "reliability": PICTURES}
 
     def run(self, predictor: Classifier, files: Files) -> LabelledEvaluation:
-        """Score the classifier on labelled texts."""
         if self.confusion and predictor.labels.multiple:
             raise RequestError("evaluate: --confusion needs texts with one label each; this model can give a text several")
         return predictor.evaluate(*read_given_texts(files, predictor), progress=True)
@@ -201,7 +196,6 @@ class CompareClassifiers(CompareOperation):
     examples: ClassVar = "  regard compare runs/bilstm runs/bag test.tsv"
 
     def run(self, models: tuple[Classifier, Classifier], names: tuple[str, str], files: Files) -> Comparison:
-        """Compare the accuracy and macro F1 of two classifiers."""
         from regard.tasks.classification.comparison import compare_classifiers
 
         examples = read_given_texts(files, models[0])
@@ -233,7 +227,6 @@ class MeasureClassifier(Measure):
   regard faithfulness runs/reviews test.tsv --seeds runs/reviews-2 --seeds runs/reviews-3"""
 
     def run(self, predictor: Classifier, files: Files) -> Faithfulness:
-        """Measure the faithfulness of the classifier's attention on labelled texts."""
         from regard.tasks.classification.faithfulness import measure_faithfulness
         from regard.tasks.loading import load
 

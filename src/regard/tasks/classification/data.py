@@ -75,11 +75,9 @@ class ClassificationFormat(BundleFormat):
         )
 
     def inventory(self, parts: ClassifierParts) -> Inventory:
-        """Return the tokenizer and the labels."""
         return Inventory({"text": parts.tokenizer}, parts.labels.names, parts.labels.multiple)
 
     def card(self, bundle: Bundle) -> Card:
-        """Describe the classifier."""
         parts, data = bundle.parts, bundle.config.data
         names = parts.labels.names
         more = f" and {len(names) - _SHOWN_LABELS} more" if len(names) > _SHOWN_LABELS else ""

@@ -67,7 +67,6 @@ class Faithfulness(Report):
     seeds: Seeds | None = None
 
     def measures(self) -> list[tuple[str, Spread | str]]:
-        """Return the names and values of the measures besides the losses."""
         rows: list[tuple[str, Spread | str]] = [
             (self._score_name, f"{100 * self.accuracy:.2f}%"),
             (f"{self._score_name} under uniform weights", f"{100 * self.uniform_accuracy:.2f}%"),

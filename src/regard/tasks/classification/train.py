@@ -89,7 +89,6 @@ class ClassificationValidator(Validator):
     """Validation of models on the dev texts."""
 
     def validate(self, *, after_batch: Callable[[], None] = lambda: None) -> Scores:
-        """Score the model on all dev texts; see `Validator.validate`."""
         self._logits: list[Tensor] = []
         self._labels: list[Tensor] = []
         return super().validate(after_batch=after_batch)
@@ -254,7 +253,6 @@ class TrainableClassifier(Trainable):
 
 
 def _split(config: ClassificationConfig, folds: int) -> list[ClassificationConfig]:
-    """Return the settings of a run for each of `folds` folds."""
     return [replace(config, data=replace(config.data, folds=folds, fold=fold)) for fold in range(1, folds + 1)]
 
 
@@ -270,7 +268,6 @@ class ClassificationTraining(Training):
         self._vectors: Vectors | None = None
 
     def check(self, config: ClassificationConfig, model: object, attention: object) -> None:
-        """Check settings and objects; see `Training.check`."""
         super().check(config, model, attention)
         if config.data.vectors_size and not (config.data.vectors or config.start_from):
             raise ConfigError(
@@ -302,7 +299,6 @@ class ClassificationTraining(Training):
         return config, data, ClassifierParts(data.tokenizers[0], data.labels)
 
     def held_out(self, config: ClassificationConfig, parts: ClassifierParts) -> tuple[list[str], bool]:
-        """Return dev texts; see `Training.held_out`."""
         schema = LabelledSchema(config.data, config.tokenizer, (parts.tokenizer, parts.labels))
         data = prepare_data(schema, seed=config.seed)
         corpus = data.dev if len(data.dev) else data.train

@@ -45,7 +45,6 @@ class LanguageTable(SettingsTable):
     """The `SettingsTable` of language models."""
 
     def choose(self, data: TextDataConfig, given: UserSettings, *, read: bool = True) -> Choice:
-        """Choose the settings of a language model; see `SettingsTable.choose`."""
         survey = survey_plain(data) if read else PlainSurvey(1000, 100_000, STAND_IN)
         row = next(row for row in _ROWS if survey.characters <= row.characters)
         tokens = survey.characters / (1 if survey.text.unspaced else _CHARACTERS_PER_PIECE)
@@ -63,7 +62,6 @@ class LanguageTable(SettingsTable):
         return Choice("language-tiny", settings, (found,))
 
     def describe(self, config: LanguageConfig) -> tuple[str, ...]:
-        """Describe a configuration; see `SettingsTable.describe`."""
         model = config.model
         size = f"Transformer, {counted(model.num_layers, 'layer')}, {model.hidden_size} wide"
         return (

@@ -72,8 +72,6 @@ The same command gives the same texts; another --seed gives others."""
     def run(
         self, predictor: LanguageModel, texts: Sequence[Text], *, record: Sites = (), progress: bool = False
     ) -> list[list[Generation]]:
-        """Continue prompts."""
-
         def follow(place: int, sample: int, text: str) -> None:
             if (reported := texts[place].follow) is not None:
                 reported(sample, text)
@@ -133,7 +131,6 @@ class EvaluateLanguageModel(FileOperation):
     examples: ClassVar = "  regard evaluate runs/stories test.txt"
 
     def run(self, predictor: LanguageModel, files: Files) -> LanguageEvaluation:
-        """Score how well the model predicts texts."""
         return predictor.evaluate(read_plain_texts(files, predictor.config), progress=True)
 
 

@@ -15,11 +15,9 @@ class LanguageFormat(TokenizerFormat):
     """The `BundleFormat` of language models."""
 
     def build_model(self, config: LanguageConfig, parts: Tokenizer, attention: Any = None) -> Seq2Seq:
-        """Build the configured language model."""
         return build_language_model(config.model, vocabulary_size=parts.size)
 
     def card(self, bundle: Bundle) -> Card:
-        """Describe the language model."""
         data = bundle.config.data
         return Card(
             title="Language model" + (f" of {', '.join(Path(name).name for name in data.train)}" if data.train else ""),

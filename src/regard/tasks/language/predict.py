@@ -58,7 +58,6 @@ class LanguageModel(Predictor):
     input_tokenizer = tokenizer
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return names and values that describe the model, for notebooks."""
         return [*super().rows(), ("vocabulary", f"{self.tokenizer.size:,} symbols")]
 
     @with_settings(GenerationConfig)

@@ -22,7 +22,6 @@ class TaggingTable(SettingsTable):
     """The `SettingsTable` of taggers."""
 
     def choose(self, data: TaggedDataConfig, given: UserSettings, *, read: bool = True) -> Choice:
-        """Choose the settings of a tagger; see `SettingsTable.choose`."""
         kind = given.kind("model", _MODELS, "recurrent")
         sentences, words = _count(data) if read else (_FEW_SENTENCES + 1, 1)
         found = f"{counted(sentences, 'sentence')} of {words / max(sentences, 1):.1f} words on average"
@@ -30,7 +29,6 @@ class TaggingTable(SettingsTable):
         return Choice("tagger-pretrained" if kind == "pretrained" else "tagger", {}, (found, *advice))
 
     def describe(self, config: TaggingConfig) -> tuple[str, ...]:
-        """Describe a configuration; see `SettingsTable.describe`."""
         own = "that of the encoder" if config.model.kind == "pretrained" else config.tokenizer.kind
         return f"model: {config.model.kind}", f"tokenizer: {own}", describe_training(config)
 

@@ -57,7 +57,6 @@ For each word, one line is printed: the word, a tab and its tag. An empty line f
     columns: ClassVar = ("tags", "spans")
 
     def run(self, predictor: Tagger, texts: Sequence[Text], *, record: Sites = (), progress: bool = False) -> list[TaggedText]:
-        """Tag the words of texts."""
         return predictor.tag([one.text for one in texts], spaces=self.spaces, record=record, progress=progress)
 
     def plain(self, result: TaggedText, units: Any = "auto") -> dict[str, Any]:
@@ -74,7 +73,6 @@ For each word, one line is printed: the word, a tab and its tag. An empty line f
         return " ".join(result.tags), "; ".join(f"{' '.join(span.text.split())} ({span.label})" for span in result.spans)
 
     def text_columns(self, config: Any) -> Any:
-        """Return the rules for the column of texts."""
         from regard.config import LabelledDataConfig
         from regard.text.column_rules import LabelledColumns
 
@@ -94,7 +92,6 @@ class EvaluateTagger(FileOperation):
     examples: ClassVar = "  regard evaluate runs/names test.conll"
 
     def run(self, predictor: Tagger, files: Files) -> TagScores:
-        """Score the tagger on tagged sentences."""
         from regard.text.tagged.readers import read_tagged
 
         tags, words = read_all(*read_files(read_tagged, files, predictor.config, ("columns",)), "source", "target")

@@ -42,7 +42,6 @@ class TaggingValidator(Validator):
     """Validation of models on the dev sentences."""
 
     def validate(self, *, after_batch: Callable[[], None] = lambda: None) -> Scores:
-        """Score the model on all dev sentences; see `Validator.validate`."""
         self._rows: list[tuple[list[str], list[str]]] = []
         return super().validate(after_batch=after_batch)
 
@@ -56,7 +55,6 @@ class TaggingValidator(Validator):
         return tag_loss(logits, batch.tags).item()
 
     def score(self, nll: float, after_batch: Callable[[], None]) -> TaggingScores:
-        """Return the scores of the tags."""
         found = score_tags(*zip(*self._rows, strict=True))
         names = ("accuracy", "f1", "precision", "recall", "spans", "words")
         return TaggingScores(nll, **{name: getattr(found, name) for name in names})
@@ -111,7 +109,6 @@ class TaggingTraining(Training):
     def read(
         self, config: TaggingConfig, learned: TaggerParts | None, *, progress: bool
     ) -> tuple[TaggingConfig, Prepared[TaggedCorpus], TaggerParts]:
-        """Read the sentences; see `Training.read`."""
         if isinstance(config.model, PretrainedTaggerConfig):
             config = with_encoder(config)
         data = prepare_data(_schema(config, learned), seed=config.seed, progress=progress)
@@ -119,7 +116,6 @@ class TaggingTraining(Training):
         return replace(config, tokenizer=data.configs[0]), data, TaggerParts(data.tokenizers[0], tags)
 
     def held_out(self, config: TaggingConfig, parts: TaggerParts) -> tuple[list[str], bool]:
-        """Return dev sentences; see `Training.held_out`."""
         data = prepare_data(_schema(config, parts), seed=config.seed)
         corpus = data.dev if len(data.dev) else data.train
         return corpus.texts(spread(len(corpus))), corpus is data.dev

@@ -67,7 +67,6 @@ class EvaluateTranslator(SearchOptions, FileOperation):
     ensembles: ClassVar = True
 
     def run(self, predictor: Translator, files: Files) -> Evaluation:
-        """Score the translator on sentence pairs."""
         return predictor.evaluate(*read_all_pairs(files, predictor.config), rouge=self.rouge, progress=True, **self.settings)
 
 
@@ -84,7 +83,6 @@ class CompareTranslators(SearchOptions, CompareOperation):
     chosen: ClassVar = ("beam_size",)
 
     def run(self, models: tuple[Translator, Translator], names: tuple[str, str], files: Files) -> Comparison:
-        """Compare the BLEU and chrF of two translators."""
         from regard.tasks.translation.comparison import compare_translators
 
         compare = partial(compare_translators, *models, *read_all_pairs(files, models[0].config), names=names)
@@ -105,7 +103,6 @@ class MeasureTranslator(Measure):
   regard faithfulness runs/deu test.tsv --texts 50 --attribution all"""
 
     def run(self, predictor: Translator, files: Files) -> TranslationFaithfulness:
-        """Measure the faithfulness of the translator's attention on the sources of sentence pairs."""
         from regard.tasks.translation.faithfulness import measure_translation_faithfulness
 
         sources, _ = read_all_pairs(files, predictor.config)
@@ -132,7 +129,6 @@ class ScoreTranslations(LineOperation):
     ensembles: ClassVar = True
 
     def run(self, predictor: Translator, files: Files) -> Lines:
-        """Score the pairs of files."""
         chunks, report = read_given_pairs(files, predictor.config)
         decoding, counts, totals = predictor.config.decoding, Counter[str](), []
 
@@ -187,7 +183,6 @@ class AlignTranslations(LineOperation):
   regard align runs/mine pairs.tsv --site norm.1 --step consume"""
 
     def run(self, predictor: Translator, files: Files) -> Lines:
-        """Align the pairs of files."""
         chunks, report = read_given_pairs(files, predictor.config)
         step = self.step or predictor.model.alignment_step
         site, head = self.site or None, None if self.head < 0 else self.head

@@ -33,23 +33,19 @@ class TranslationFormat(BundleFormat):
             parts.target.save(folder / TARGET_TOKENIZER)
 
     def read_parts(self, files: BundleFiles) -> Tokenizers:
-        """Read the tokenizers."""
         if TOKENIZER in files.content:
             joint = read_tokenizer(files, TOKENIZER)
             return Tokenizers(joint, joint)
         return Tokenizers(read_tokenizer(files, SOURCE_TOKENIZER), read_tokenizer(files, TARGET_TOKENIZER))
 
     def build_model(self, config: TranslationConfig, parts: Tokenizers, attention: Any = None) -> Seq2Seq:
-        """Build the configured translator."""
         sizes = {"source_size": parts.source.size, "target_size": parts.target.size}
         return build_translator(config.model, **sizes, attention=attention, encoder_ids=parts.source.encoder_ids)
 
     def inventory(self, parts: Tokenizers) -> Inventory:
-        """Return both tokenizers."""
         return Inventory({"source": parts.source, "target": parts.target})
 
     def card(self, bundle: Bundle) -> Card:
-        """Describe the translator."""
         config, data = bundle.config, bundle.config.data
         return Card(
             title=f"Translation from {data.source} to {data.target}",

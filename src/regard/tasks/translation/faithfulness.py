@@ -44,7 +44,6 @@ class TranslationFaithfulness(Report):
 
     @property
     def sentence(self) -> str:
-        """Return sentences that explain what the measures mean for this model."""
         one = self.deleted
         margin = one.attention - one.random
         how = "no more" if one.p >= CERTAIN or abs(margin) < VISIBLE else "more" if margin > 0 else "less"

@@ -81,7 +81,6 @@ class Translator(Predictor):
         return self.tokenizers.source
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return names and values that describe the model, for notebooks."""
         data, sizes = self.config.data, f"{self.tokenizers.source.size:,} → {self.tokenizers.target.size:,} symbols"
         return [("languages", f"{data.source} → {data.target}"), *super().rows(), ("vocabularies", sizes)]
 

@@ -77,7 +77,6 @@ class TranslationProbe(MeasuredProbe):
 
     @torch.inference_mode()
     def weights(self, sites: Collection[str]) -> dict[str, Float[np.ndarray, "*heads R S"]]:
-        """Return the attention at some sites."""
         state = self.model.encode(self.source, _no_padding(self.source), record=sites)
         _, found = self.model.decode(self.target_in, state, record=sites)
         return {site: each[0].float().numpy(force=True) for site, each in found.items()}

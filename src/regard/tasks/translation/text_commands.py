@@ -125,7 +125,6 @@ For each sentence, one line is printed, in order."""
     def run(
         self, predictor: Translator, texts: Sequence[Text], *, record: Sites = (), progress: bool = False
     ) -> list[Translation]:
-        """Translate texts."""
         wide = {"beam_size": self.setting(predictor, "beam_size")} if self.n_best > 1 else {}
         options: dict[str, Any] = {**wide, **self.settings}
         if self.sample:
@@ -152,7 +151,6 @@ For each sentence, one line is printed, in order."""
         return self.live_words
 
     def process_words(self, predictor: Translator, words: Iterator[str], write: Callable[[str], object]) -> None:
-        """Translate a sentence while its words arrive."""
         predictor.translate_live(words, write, **{name: one for name, one in self.settings.items() if name != "beam_size"})
 
     def setting(self, predictor: Any, name: str) -> Any:
@@ -182,11 +180,9 @@ For each sentence, one line is printed, in order."""
             raise RequestError("translate: a row of a table has one translation; leave out n-best and sample, or add --json")
 
     def cells(self, result: Translation) -> tuple[str]:
-        """Return the translation."""
         return (result.text,)
 
     def text_columns(self, config: Any) -> Any:
-        """Return the rules for the column of sources."""
         from regard.text.column_rules import PairColumns
 
         return PairColumns(config.data)
@@ -211,7 +207,6 @@ class LookAtTranslation(SearchOptions, AttributingOperation):
     caps: ClassVar = {"beam_size": "beam", "max_length": "tokens"}
 
     def run(self, predictor: Translator, texts: Sequence[Text], *, record: Sites = (), progress: bool = False) -> list[Look]:
-        """Translate texts, or score the given translations, with attention."""
         sources, targets = [one.text for one in texts], [one.values.get("target", self.target) for one in texts]
         sites = self.sites or None
         if any(target is not None for target in targets):

@@ -74,7 +74,6 @@ class TranslationScores(WordScores):
     samples: tuple[Sample, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for a bundle's signature."""
         plain = super().to_dict()
         del plain["samples"]
         return {**plain, "decoding": _DECODING}
@@ -111,7 +110,6 @@ class TranslationValidator(Validator):
 
     @property
     def num_batches(self) -> int:
-        """Number of batches of one validation, for progress bars."""
         return super().num_batches + len(self._translated)
 
     def score(self, nll: float, after_batch: Callable[[], None]) -> TranslationScores:
@@ -186,7 +184,6 @@ class TrainableTranslator(TrainableWords):
         return BucketBatchSampler.of_run(self.config, self.data.train.source_lengths, self.data.train.target_lengths)
 
     def options(self, batch: Batch, step: int, total_steps: int) -> dict[str, Any]:
-        """Return the options of `objective` in training; the arguments are those of `loss`."""
         training = self.config.training
         probability = gold_probability(training.teacher_forcing, step, total_steps)
         return super().options(batch, step, total_steps) | {
@@ -237,7 +234,6 @@ class WriterTraining(WordTraining):
     """The `Training` of models that write a text about a source."""
 
     def check(self, config: Any, model: object, attention: object) -> None:
-        """Check settings and objects; see `Training.check`."""
         super().check(config, model, attention)
         training = config.training
         if attention is not None and not isinstance(attention, Attention):
@@ -266,7 +262,6 @@ class TranslationTraining(WriterTraining):
     def read(
         self, config: TranslationConfig, learned: Tokenizers | None, *, progress: bool
     ) -> tuple[TranslationConfig, Prepared[EncodedCorpus], Tokenizers]:
-        """Read the pairs; see `Training.read`."""
         config, learned = self.use_teachers(config, learned)
         config = replace(config, data=name_languages(config.data))  # before the cache is asked, whose key has the languages
         if isinstance(config.model.encoder, PretrainedSourceConfig):
@@ -288,7 +283,6 @@ class TranslationTraining(WriterTraining):
         return replace(config, tokenizers=chosen, training=training), data, tokenizers
 
     def held_out(self, config: TranslationConfig, parts: Tokenizers) -> tuple[list[str], bool]:
-        """Return sources of the dev pairs; see `Training.held_out`."""
         data = prepare_data(PairSchema(config.data, config.tokenizers, (parts.source, parts.target)), seed=config.seed)
         corpus = data.dev if len(data.dev) else data.train
         return corpus.texts(spread(len(corpus)))[0], corpus is data.dev
@@ -298,7 +292,6 @@ class TranslationTraining(WriterTraining):
         return parts.source.size, parts.target.size
 
     def build(self, config: TranslationConfig, parts: Tokenizers, model: Any, attention: Any) -> Seq2Seq:
-        """Build the model; see `Training.build`."""
         built = super().build(config, parts, model, attention)
         if built.copies != config.model.copy:
             raise ConfigError(

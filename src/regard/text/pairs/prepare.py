@@ -42,7 +42,6 @@ class PairSchema(DataSchema):
         return read_pairs(paths, self.data, report)
 
     def learn(self, texts: Iterable[Texts], progress: bool) -> tuple[Tokenizer, ...]:
-        """Learn the tokenizers of both sides."""
         source, target = self.tokenizers
         config = TokenizersConfig(source=source, target=target, joint=self.joint)
         return build_tokenizers(((chunk[0], chunk[1]) for chunk in texts), config, self.data, progress=progress)

@@ -66,7 +66,6 @@ def _read_split(path: Path, rules: ColumnRules, report: ReadingReport, separator
 
 
 def _read_csv(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chunk]:
-    """Read rows of a CSV file."""
     # The separator is a comma, a semicolon or a tab, or the character that a first line such as `sep=|` names.
     report.unit = "rows"
     _, rows = open_csv(path, rules.encoding, report)
