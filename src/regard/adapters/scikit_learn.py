@@ -165,11 +165,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _texts(X: Sequence[str]) -> list[str]:
-    """Return texts as a list.
-
-    Raises:
-        ValueError: If `X` is a single text, a table, or does not contain texts.
-    """
+    """Return texts as a list; raise a ValueError if `X` is a single text, a table, or does not contain texts."""
     if isinstance(X, str):
         raise ValueError("got one text, expected a list of texts; write [text]")
     array = np.asarray(X, dtype=object)

@@ -156,11 +156,7 @@ class Captured(Mapping[str, Tensor]):
 
     @staticmethod
     def _sentence(call: Call, batch: int) -> np.ndarray:
-        """Return the weights of one sentence.
-
-        Raises:
-            RequestError: If the batch has no such sentence, or its sentences cannot be told apart.
-        """
+        """Return the weights of one sentence; raise an error if there is none, or sentences cannot be told apart."""
         shape = tuple(call.weights.shape)
         if not call.is_checked or len(shape) not in (3, 4):
             raise RequestError(

@@ -23,8 +23,9 @@ _PRIVATE = "Its training data may contain private or biased text; regard does no
 def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
     """Return the text of a model's README.md. The same bundle and signature give the same text."""
     card = find_task(bundle.config.task).bundle_format.card(bundle)
+    facts = {"language": list(card.languages), "library_name": "regard", "pipeline_tag": card.pipeline_tag}
     parts = [
-        _front_matter(card),
+        f"---\n{yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)}---",
         f"# {_inline(card.title)}\n\n{card.summary}, trained with regard {signature['versions']['regard']}.",
         "## Use\n\n" + _usage(bundle, card),
         "## Model\n\n" + _table([*_model_rows(bundle), *card.model_rows]),
@@ -33,11 +34,6 @@ def render_card(bundle: Bundle, signature: Mapping[str, Any]) -> str:
         "## Limits\n\n" + "\n".join(f"- {_inline(sentence)}" for sentence in (*card.limits, _PRIVATE)),
     ]
     return printable("\n\n".join(parts)) + "\n"
-
-
-def _front_matter(card: Card) -> str:
-    facts = {"language": list(card.languages), "library_name": "regard", "pipeline_tag": card.pipeline_tag}
-    return f"---\n{yaml.safe_dump(facts, sort_keys=False, allow_unicode=True)}---"
 
 
 def _usage(bundle: Bundle, card: Card) -> str:

@@ -302,11 +302,7 @@ class _Builder:
             raise self._error(name, f"{name} is {error}") from None
 
     def _import_kind(self, hint: Any, kind: Any, name: str) -> dict[str, type]:
-        """Import the installed packages that offer a kind, until one defines it, and return all known kinds with their classes.
-
-        Raises:
-            ConfigError: If no package defines the kind, or a package cannot be imported.
-        """
+        """Import packages that offer a kind until one defines it, and return all known kinds; raise an error if none does."""
         entries = list(entry_points(group=KINDS, name=kind)) if isinstance(kind, str) else []
         for entry in entries:
             try:

@@ -29,10 +29,12 @@ class TaggingFormat(BundleFormat):
     """The `BundleFormat` of taggers."""
 
     def write_parts(self, parts: TaggerParts, folder: Path) -> None:
+        """Write the tokenizer and the tags."""
         parts.tokenizer.save(folder / TOKENIZER)
         disk.save(folder / LABELS, render_json(parts.tags.to_dict()))
 
     def read_parts(self, files: BundleFiles) -> TaggerParts:
+        """Read the tokenizer and the tags."""
         return TaggerParts(read_tokenizer(files, TOKENIZER), read_labels(files, Labels.from_dict))
 
     def build_model(self, config: TaggingConfig, parts: TaggerParts, attention: Any = None) -> TextTagger:
@@ -50,6 +52,7 @@ class TaggingFormat(BundleFormat):
         return Inventory({"text": parts.tokenizer}, parts.tags.names)
 
     def card(self, bundle: Bundle) -> Card:
+        """Describe the tagger."""
         parts, data = bundle.parts, bundle.config.data
         what = "spans of words, such as names," if are_spans(parts.tags.names) else "the words of a sentence"
         return Card(

@@ -78,10 +78,8 @@ class Tagger(LabellingPredictor):
             RequestError: If the model lacks one of the sites, a sentence is not of these types, or scores are not finite.
         """
         texts = check_texts("tag", sentences if isinstance(sentences, str) else list(map(_as_text, sentences)))
-        words = [
-            _split(text, spaces=spaces) if isinstance(given, str) else list(given)
-            for text, given in zip(texts, sentences, strict=True)
-        ]
+        split = str.split if spaces else WordsScheme().split
+        words = [split(text) if isinstance(given, str) else list(given) for text, given in zip(texts, sentences, strict=True)]
         sites = self.check_sites(record)
         encoded = encode_words(self.tokenizer, words, self.config.data.max_tokens)
         logits, attention = self._run(encoded, len(words), sites, reweight=reweight, progress=progress)
@@ -175,11 +173,6 @@ def _as_text(sentence: Any) -> Any:
     """Return the text of a list of words; anything else is returned as it is."""
     words = isinstance(sentence, list | tuple) and all(isinstance(word, str) for word in sentence)
     return " ".join(sentence) if words else sentence
-
-
-def _split(text: str, *, spaces: bool) -> list[str]:
-    """Return the words of a text."""
-    return text.split() if spaces else WordsScheme().split(text)
 
 
 def _places(text: str, words: Sequence[str]) -> tuple[int, ...]:
