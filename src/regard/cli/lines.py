@@ -1,6 +1,5 @@
 """The input lines of a command, from a file or from standard input, and its output."""
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator
@@ -78,15 +77,6 @@ def _readable(file: TextIO, where: str, kept: int) -> Iterator[str]:
     ):
         if count:
             show(f"regard: {one_line(where)}: lines {fault}: {count:,} (the first: line {first:,}); {effect}", file=sys.stderr)
-
-
-def add_output_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--output`."""
-    parser.add_argument(
-        "--output",
-        metavar="FILE",
-        help="file for the result, which is written completely or not at all (default: standard output)",
-    )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from regard.cli import files
-from regard.cli.lines import add_output_option, output_file, read_lines, typed_lines
+from regard.cli.lines import output_file, read_lines, typed_lines
 from regard.cli.options import (
     ATTENTION_FILES,
     PICTURE_OPTIONS,
@@ -199,7 +199,11 @@ def _parser(kind: type[TextOperation]) -> Parser:
     parser.add_argument(
         "--input", metavar="FILE", help=f"text file with one {kind.text} per line{tables}; /dev/stdin for a pipe"
     )
-    add_output_option(parser)
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="file for the result, which is written completely or not at all (default: standard output)",
+    )
     if kind.columns:
         parser.add_argument(
             "--column",
