@@ -61,7 +61,6 @@ class _Screen:
         self.live = Live(console=SafeConsole(), auto_refresh=False)
 
     def type(self, character: str) -> None:
-        """Show a character that was typed."""
         if character in _BACKSPACE:  # a word that ended was already processed
             self.typed = self.typed if self.typed.endswith(" ") else self.typed[:-1]
         elif character.isprintable():
@@ -69,12 +68,10 @@ class _Screen:
         self.show()
 
     def write(self, part: str) -> None:
-        """Show a further part of the result."""
         self.result += part
         self.show()
 
     def show(self) -> None:
-        """Draw both lines again."""
         self.live.start()
         self.live.update(Group(Text(self.typed), Text(self.result, style="bold")), refresh=True)
 

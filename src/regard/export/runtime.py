@@ -93,7 +93,6 @@ class OnnxSeq2Seq(Seq2Seq[OnnxState]):
     def encode(
         self, source: Tensor, source_mask: Tensor, *, record: Collection[str] = (), reweight: ReweightBySite | None = None
     ) -> OnnxState:
-        """Run the encoder on the source, and return the state before the first step."""
         _refuse_reweight(reweight)
         given = {"source": source.numpy(), "source_mask": source_mask.numpy()}
         if self._encoder is None:  # before the first token, all dynamic axes after those of B and N = 1 have length 0

@@ -126,7 +126,6 @@ def build_captioner(
 
 
 def _refuse_attention(attention: Attention | None) -> None:
-    """Raise an error if the caller gives an own mechanism for a Transformer."""
     if attention is not None:
         raise ConfigError(
             "a Transformer has an attention in every layer, and one object cannot replace all of them: build a "

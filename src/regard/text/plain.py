@@ -124,5 +124,4 @@ class TextSchema(DataSchema):
         return EncodedRows([blocks], [], [ids], [len(ids) + len(positions)], num_long)
 
     def notes(self, too_long: int) -> list[str]:
-        """Return a note on texts that were split into blocks."""
         return [f"texts cut into blocks of {self.data.max_tokens:,} tokens (data.max_tokens): {too_long:,}"] if too_long else []

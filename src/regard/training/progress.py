@@ -91,7 +91,6 @@ class SeveralRuns(Callback):
         self._done = 0
 
     def after_update(self, run: Run) -> None:
-        """Print a line if it is time."""
         share = max(run.progress.step / run.total_steps, run.progress.seconds_used / _time_limit(run))
         now, made = time.monotonic(), self._done + share
         left = (now - self._began) * (self._total / made - 1)
@@ -106,7 +105,6 @@ class SeveralRuns(Callback):
             )
 
     def end(self, run: Run) -> None:
-        """Count a finished run."""
         self._done += 1
 
 

@@ -90,7 +90,6 @@ def _render_places(
     caption: bool,
     **options: Any,
 ) -> None:
-    """Print the weights of the words on images or sounds."""
     view = places.looked(record, site, head, **options)
     if not view.matrix.size:
         console.print(Text(captions.empty(record, site)))

@@ -103,6 +103,5 @@ class RecurrentTranslator(Seq2Seq[RecurrentState]):
 
 
 def _maps(cross: Tensor | None, state: RecurrentState, record: Collection[str]) -> AttentionMaps:
-    """Return the weights of the sites in `record`."""
     found = state.encoder if cross is None else {"cross": cross, **state.encoder}
     return {site: weights for site, weights in found.items() if site in record}

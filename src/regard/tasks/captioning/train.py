@@ -18,7 +18,6 @@ class TrainableCaptioner(TrainableTranslator):
 
     @property
     def target_tokenizer(self) -> Tokenizer:
-        """Tokenizer of the texts."""
         return self.parts
 
     def is_repeatable(self) -> bool:

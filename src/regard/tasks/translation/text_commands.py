@@ -147,7 +147,6 @@ For each sentence, one line is printed, in order."""
 
     @property
     def reads_words(self) -> bool:
-        """Whether words are translated while they arrive."""
         return self.live_words
 
     def process_words(self, predictor: Translator, words: Iterator[str], write: Callable[[str], object]) -> None:

@@ -148,7 +148,6 @@ class CaptionSchema(DataSchema):
         return {path: [path, *dict.fromkeys(image for chunk in chunks for image in chunk.source)] for path in paths}
 
     def settings(self) -> dict[str, Any]:
-        """Return the grid."""
         return asdict(self.grid)
 
     def read(self, paths: Sequence[str], report: ReadingReport) -> Iterator[Chunk]:

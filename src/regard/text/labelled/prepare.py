@@ -113,7 +113,6 @@ class LabelledSchema(DataSchema):
         return EncodedRows([rows, (labels.flat, labels.offsets)], texts, [rows[0]], [len(rows[0])], int(cut.sum()))
 
     def notes(self, too_long: int) -> list[str]:
-        """Return a note on truncated texts."""
         return [f"texts truncated to {self.data.max_tokens:,} tokens (data.max_tokens): {too_long:,}"] if too_long else []
 
 

@@ -195,6 +195,5 @@ class TaggedSchema(DataSchema):
         return EncodedRows(rows, [parts], [words.tokens[0]], [len(words.tokens[0])], split)
 
     def notes(self, too_long: int) -> list[str]:
-        """Return a note on sentences that were split."""
         limit = f"{self.data.max_tokens:,} tokens (data.max_tokens)"
         return [f"sentences split into parts of at most {limit}: {too_long:,}"] if too_long else []
