@@ -59,7 +59,6 @@ class AttentionOutput:
             object.__setattr__(self, "weights", weights)
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate over context and weights."""
         return iter((self.context, self.weights))
 
     def __getitem__(self, index: int) -> Any:
@@ -67,7 +66,6 @@ class AttentionOutput:
         return (self.context, self.weights)[index]
 
     def __len__(self) -> int:
-        """Return 2."""
         return 2
 
 

@@ -58,7 +58,6 @@ class PackedLinear(nn.Module):
 
     # Called without the hooks of modules, because a step has many small maps.
     def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
-        """Apply the map."""
         if x.dtype != self.dtype:  # a conversion or a slice that changes nothing costs as much as a small product
             x = x.to(self.dtype)
         if self.packed:
@@ -94,7 +93,6 @@ class QuantizedLinear(nn.Module):
         self.product_bias = self.scale.new_zeros(len(weight)) if bias is None else bias.float()
 
     def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch V"]:
-        """Apply the map."""
         rounded, highest = _rounded(x.flatten(0, -2).float())
         found = self.scale.new_empty(len(rounded), self.out_features)
         for start in range(0, len(rounded), _BLOCK_ROWS):

@@ -97,7 +97,6 @@ class PackedNorm(nn.Module):
         self.options = list(norm.normalized_shape), norm.weight, norm.bias, norm.eps
 
     def __call__(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
-        """Return the normalized features."""
         return torch.layer_norm(x, *self.options)
 
 

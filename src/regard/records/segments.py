@@ -48,7 +48,6 @@ class Segment:
     """Whether each token is a place that has a name, and is therefore a word of its own."""
 
     def __post_init__(self) -> None:
-        """Check the fields."""
         numbers = (self.start, self.end)
         if any(type(number) is not int for number in numbers) or not 0 <= self.start < self.end:
             raise DataError(f"{self}: start and end must be whole numbers with 0 <= start < end, got {numbers}")
@@ -94,7 +93,6 @@ class TextSegment(Segment):
     kind: ClassVar[str] = "text"
 
     def __post_init__(self) -> None:
-        """Check the fields."""
         super().__post_init__()
         pairs = [_numbers(self, "times", pair) for pair in _items(self, "times", self.times)]
         if any(len(pair) != 2 or not 0 <= pair[0] <= pair[1] <= MAX_SECONDS for pair in pairs):
@@ -124,7 +122,6 @@ class ImageSegment(Segment):
     has_places: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Check the fields."""
         super().__post_init__()
         if any(type(number) is not int or not 1 <= number <= self.num_tokens for number in (self.rows, self.columns)):
             raise ShapeError(
@@ -166,7 +163,6 @@ class SoundSegment(Segment):
     has_places: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Check the fields."""
         super().__post_init__()
         [seconds] = _numbers(self, "seconds", [self.seconds])
         wave = _numbers(self, "wave", _items(self, "wave", self.wave))

@@ -134,7 +134,6 @@ def _continues(scheme: str, token: str, before: str) -> bool:
 
 
 def _text(scheme: str, tokens: Sequence[str]) -> str:
-    """Return the text of a word from its tokens."""
     match scheme:
         case "wordpiece":
             first = tokens[0].removeprefix("##") if is_spaceless(tokens[0]) else tokens[0]

@@ -190,7 +190,6 @@ def _backward(
     mask: Tensor | None,
     log_sum: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients for query, key, value and score weight."""
     grads = [torch.zeros_like(x, dtype=torch.float32, memory_format=torch.contiguous_format) for x in (query, key, value)]
     grad_q, grad_k, grad_value = grads
     grad_v = torch.zeros_like(score_weight, dtype=torch.float32)
