@@ -72,6 +72,18 @@ def test_an_encoder_with_its_special_tokens_trimmed_or_kept():
     np.testing.assert_allclose(made.weights["encoder.1"], own[1][0], rtol=0, atol=1e-6)
 
 
+def test_the_encoding_of_a_pair_has_a_segment_for_each_text():
+    model, tokenizer = build("BertModel", "BertConfig", **SIZES), wrap("wordpiece")
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
+    made = regard.from_huggingface(model, tokenizer, tokenizer("unbelievable readers", "über", return_tensors="pt"))
+    assert [each.name for each in made.source_segments] == ["text A", "text B"]
+    view = made.view("encoder.1", between=("text B", "text A"))
+    assert (view.rows, view.columns) == (("über",), ("unbelievable", "readers"))
+    assert not regard.from_huggingface(model, tokenizer, tokenizer(TEXT, return_tensors="pt")).source_segments
+
+
 @pytest.mark.parametrize("kind", ["GPT2", "Llama"])
 def test_sites_of_a_decoder(kind):
     tokenizer = wrap("bytes")

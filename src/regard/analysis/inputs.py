@@ -33,6 +33,8 @@ class Inputs:
     """The words of a text that was given as words."""
     word_of: tuple[int, ...] = ()
     """Index of each token's word, −1 for special tokens, if the text was given as words."""
+    text_of: tuple[int | None, ...] = ()
+    """Number of each token's text, None for special tokens, if an encoding of a fast tokenizer was given."""
 
 
 def read_inputs(
@@ -119,7 +121,8 @@ def read_text(tokenizer: Any, text: Any, side: str = "text", *, batch: int | Non
         )
     if count > 1:
         tensors = {name: value[number : number + 1] if len(value) == count else value for name, value in tensors.items()}
-    return Inputs(tensors, words=words, word_of=word_of if words else ())
+    text_of = tuple(text.sequence_ids(number)) if getattr(text, "is_fast", False) else ()
+    return Inputs(tensors, words=words, word_of=word_of if words else (), text_of=text_of)
 
 
 def _read_sound(processor: Any, text: Any, audio: Any, sampling_rate: int | None) -> Inputs:
