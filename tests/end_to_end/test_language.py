@@ -131,6 +131,8 @@ def test_bad_input(teller, stories, tmp_path, capsys):
         "the cat",
         "--target=a",
     )
+    whom = "--attribution is for translators, classifiers and captioners, and .* holds a language model"
+    fails(capsys, whom, "look", teller, "the cat", "--attribution=values")
     fails(capsys, "holds a language model, expected a translator; `regard generate` uses it", "translate", teller, "a")
     fails(capsys, "'warm', expected a finite number", "generate", teller, "--temperature=warm")
     fails(capsys, "--top-p: 2, expected more than 0 and at most 1", "generate", teller, "--top-p=2")

@@ -54,7 +54,8 @@ class TaskOptions:
             raise RequestError(f"{self._command}: {held}, expected {able}")
         for option, owners in self._owners.items():
             if task not in owners and getattr(options, option) is not None:
-                whom = " and ".join(find_task(name).words.predictors for name in owners)
+                *first, last = (find_task(name).words.predictors for name in owners)
+                whom = f"{', '.join(first)} and {last}" if first else last
                 flags = {name: flag for one in self.operations.values() for name, flag in one.flags.items()}
                 flag = flags.get(option, "--" + option.replace("_", "-"))
                 raise RequestError(f"{self._command}: {flag} is for {whom}, and {held}")

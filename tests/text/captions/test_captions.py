@@ -104,7 +104,9 @@ def test_columns_are_found_by_their_names(tmp_path):
 
 
 def test_too_many_missing_images_are_an_error(table):
-    with pytest.raises(DataError, match=r"captions.csv: 2 of 14 rows .*no such image file: line 14 names 'a.png'"):
+    with pytest.raises(
+        DataError, match=r"captions.csv: 2 of 14 rows .*no such image file: line 14 names 'a.png', .* folder of the table\. Fix"
+    ):
         read(table([["a.png", "a"], ["b.png", "b"]]))
 
 

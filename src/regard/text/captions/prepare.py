@@ -74,7 +74,7 @@ def _find_images(chunk: Chunk, table: Path, report: ReadingReport) -> Chunk:
     report.withdraw(reasons.MISSING_IMAGE, [chunk.line[place] for place in missing])
     if missing and not report.advice:
         first = missing[0]
-        where = f"line {chunk.line[first]} names {quoted(chunk.source[first])}, which is looked for in {table.parent}."
+        where = f"line {chunk.line[first]} names {quoted(chunk.source[first])}, which is looked for in the folder of the table."
         report.advice = f"{reasons.MISSING_IMAGE}: {where}"
     kept = [path is not None for path in found]
     columns = [str(path) for path in found if path is not None], list(compress(chunk.target, kept))
@@ -93,9 +93,7 @@ def find_image(folder: Path, name: str, where: str) -> Path | None:
     except (OSError, ValueError):  # no name of a file
         return None
     if not inside:
-        raise DataError(
-            f"{where} is outside the folder of the table, {folder}; move the image into it, and name it relative to it"
-        )
+        raise DataError(f"{where} is outside the folder of the table; move the image into it, and name it relative to it")
     return path if exists else None
 
 
