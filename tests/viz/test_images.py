@@ -171,8 +171,9 @@ def test_words_before_the_images_of_a_prompt_are_left_out():
 
 
 def test_a_matrix_of_patches_is_still_there():
-    texts, _ = written(captioned().plot(image="matrix"))
+    texts, caption = written(captioned().plot(image="matrix"))
     assert "row 2, column 4" in texts
+    assert "do not prove which patches" in caption
 
 
 def test_options_of_images_need_images():

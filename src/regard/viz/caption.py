@@ -67,8 +67,9 @@ def write(
 
     `each` is the part of the picture that shows the weights of one output, and `units` are those of rows and columns.
     """
-    shown = shows(record, sites, head, grid=grid, each=each, units=units)
-    last = note(record, units[1] if units else "word", is_attention=not attribution_of(sites[0]))
+    row, column = units or map(record.unit, sides(sites[0]))
+    shown = shows(record, sites, head, grid=grid, each=each, units=(row, column))
+    last = note(record, column, is_attention=not attribution_of(sites[0]))
     return [shown, *copying(views[0]), *borders(views[0]), *hides(views), *unknown(views[0]), *last]
 
 
