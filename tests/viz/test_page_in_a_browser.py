@@ -5,7 +5,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from regard.records import patches, record
+from regard.records import frames, patches, record
 from regard.viz import page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
@@ -145,6 +145,25 @@ def test_a_wide_table_from_right_to_left_begins_with_the_first_words(tmp_path):
     words = ["المدرسة"] * 120
     text = page.render(record(np.eye(120), words, words))
     assert results(dump(tmp_path, text, script)) == ["true", "true"]
+
+
+def test_words_speak_at_a_site_without_frames(tmp_path):
+    script = """
+    const site = document.querySelector("select.site");
+    site.value = "decoder.0";
+    site.dispatchEvent(new Event("change"));
+    document.querySelector(".columns .word").dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+    const output = document.createElement("output");
+    output.id = "results";
+    const [readout, figure] = [document.querySelector(".readout"), document.querySelector("figure")];
+    output.textContent = [readout.offsetHeight > 0, readout.textContent, figure.offsetHeight].join("|");
+    document.body.append(output);
+    """
+    weights = {"decoder.0": np.array([[0.75, 0.25], [0.5, 0.5]]), "cross.0": np.full((2, 4), 0.25)}
+    found = results(dump(tmp_path, page.render(record(weights, frames(4, 0.1), ["yes", "no"])), script))
+    assert found[0] == "true"
+    assert "no" in found[1]
+    assert found[2] == "0"
 
 
 def test_words_of_a_classification_speak_and_heads_recolour_them(tmp_path):

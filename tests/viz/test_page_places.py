@@ -129,6 +129,12 @@ def test_a_sound_has_times_and_no_silence():
     assert len(data["views"][0]["cells"]) == 26
 
 
+def test_the_first_site_that_is_shown_attends_to_the_sound():
+    weights = {"decoder.0": np.eye(2), "cross.0": np.full((2, 4), 0.25)}
+    data = data_of(page.render(regard.record(weights, regard.frames(4, 0.1), ["yes", "no"])))
+    assert [view["site"] for view in data["views"]] == ["cross.0", "decoder.0"]
+
+
 def test_a_classified_image_is_a_picture_not_a_text():
     text = page.render(
         regard.record([[0.7, 0.1, 0.1, 0.1]], regard.patches(2, 2, photo()), ["cat"], probabilities={"cat": 0.9, "dog": 0.1})

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import RequestError
 from regard.records import AttentionRecord
 from regard.rendering import Units
-from regard.viz import page_views
+from regard.viz import page_views, places
 from regard.viz.labels import escaped, label
 from regard.viz.numbers import fixed
 from regard.viz.page_views import LEVELS, Options
@@ -125,7 +125,8 @@ def _name(record: AttentionRecord) -> str:
 
 def _article(record: AttentionRecord, options: Options) -> dict[str, Any]:
     """Return what the template shows of one record."""
-    first = next((site for site in ("cross", "pool") if site in record.weights), record.sites[0])
+    placed = (site for site in record.sites if places.kind(record, site))
+    first = next((site for site in ("cross", "pool") if site in record.weights), next(placed, record.sites[0]))
     sites = [first, *(site for site in record.sites if site != first)]
     if record.is_classification:
         return page_views.classification(record, sites, options)
