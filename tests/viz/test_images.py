@@ -256,6 +256,7 @@ def test_texts_have_a_border_and_can_be_drawn_apart():
     part = pair().plot(between=("B", "A"))
     texts, joined = written(part)
     assert "Tokens outside this part are not drawn; they received 60% of each row's weight." in joined
+    assert "Lines separate" not in joined
     assert {"who", "?", "the", "old", "man"} <= set(texts)
     assert pair().view(between=("B", "A")).matrix.shape == (3, 2)
     assert pair().view(between=("", "A")).matrix.shape == (5, 2)

@@ -353,6 +353,21 @@ def test_a_patch_of_a_vision_model_shows_where_it_looks(tmp_path):
     ]
 
 
+def test_patches_of_several_images_have_the_names_of_their_images(tmp_path):
+    script = """
+    document.querySelector(".rows .word").dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+    const output = document.createElement("output");
+    output.id = "results";
+    output.textContent = document.querySelector(".readout").textContent;
+    document.body.append(output);
+    """
+    prompt = [patches(1, 1, name="before"), patches(1, 1, name="after"), "what"]
+    weights = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.3, 0.5, 0.2]])
+    text = page.render(record({"decoder.0": weights}, [], prompt, target_is_read=True))
+    [told] = results(dump(tmp_path, text, script))
+    assert told == "what ← after, row 1, column 1 0.500 · before, row 1, column 1 0.300 · what 0.200"
+
+
 def test_the_attention_between_two_texts_is_shown_alone(tmp_path):
     script = """
     const texts = document.querySelector("select.texts");

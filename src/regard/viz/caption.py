@@ -143,9 +143,12 @@ def copying(view: WordView) -> list[str]:
 
 def borders(view: WordView) -> list[str]:
     """Return a sentence that names the segments between which lines are drawn."""
-    spans = [*view.column_spans, *view.row_spans]
-    names = list(dict.fromkeys(span.segment.name for span in spans if not span.segment.has_places and span.segment.name))
-    return [f"Lines separate {', '.join(isolated(label(name, 40)) for name in names)}."] if len(names) > 1 else []
+    texts = [
+        [span.segment.name for span in spans if not span.segment.has_places and span.segment.name]
+        for spans in (view.column_spans, view.row_spans)
+    ]
+    names = dict.fromkeys(name for axis in texts if len(axis) > 1 for name in axis)
+    return [f"Lines separate {', '.join(isolated(label(name, 40)) for name in names)}."] if names else []
 
 
 def hides(views: Sequence[WordView]) -> list[str]:

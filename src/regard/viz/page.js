@@ -16,6 +16,12 @@ for (const article of document.querySelectorAll(".matrix")) {
 
   const axis = (side) => (side === "row" ? view.rows : view.columns);
   const words = (side) => data.words[view.units][axis(side)];
+  // Return a word, or a place with the name of its image if there are several, which have places with the same names.
+  const name = (side, index) => {
+    const covers = (span) => span.figure !== null && span.start <= index && index < span.end;
+    const span = data.figures.length > 1 && data.spans[view.units][axis(side)].find(covers);
+    return (span ? `${span.name}, ` : "") + words(side)[index];
+  };
   const isUnknown = (side, index) => data.unknown[view.units][axis(side)].includes(index);
   const textsOf = (side) => data.spans[view.units][axis(side)].filter((span) => span.figure === null);
   // Whether a text begins with this word, which is not the first one that is listed.
@@ -40,19 +46,18 @@ for (const article of document.querySelectorAll(".matrix")) {
   // Select a word of one side: shade the words of the other side by their weights, and write the largest weights.
   const showWord = (side, index) => {
     clear();
-    const others = words(other(side));
-    const cells = others.map((_, j) => (side === "row" ? at(index, j) : at(j, index)));
+    const cells = words(other(side)).map((_, j) => (side === "row" ? at(index, j) : at(j, index)));
     chip(side, index)?.classList.add("here");
     for (const j of listed[other(side)]) chip(other(side), j).classList.add(shade(cells[j]));
     header(side, index)?.classList.add("here");
     if (side === "row") stage?.heat(index);
     stage?.mark(side === "row" ? -1 : index);
     const isShown = (j) => listed[other(side)].includes(j) || (side === "row" && stage?.covers(j));
-    const best = cells.map((cell, j) => [cell, others[j], j]).filter(([cell, , j]) => cell !== 0 && isShown(j));
+    const best = cells.map((cell, j) => [cell, j]).filter(([cell, j]) => cell !== 0 && isShown(j));
     best.sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
     const arrow = side === "row" ? " ← " : " → ";
-    readout.textContent =
-      words(side)[index] + arrow + (best.slice(0, 5).map(([cell, word]) => `${word} ${exactly(cell)}`).join(" · ") || "nothing");
+    const largest = best.slice(0, 5).map(([cell, j]) => `${name(other(side), j)} ${exactly(cell)}`);
+    readout.textContent = name(side, index) + arrow + (largest.join(" · ") || "nothing");
   };
 
   const showCell = (row, column) => {
