@@ -1,11 +1,14 @@
 """No module imports another that imports it, counting imports inside functions and those for type checkers only."""
 
 import ast
+import re
+import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import regard
 
-SOURCES = Path(regard.__file__).parent
+SOURCES, ROOT = Path(regard.__file__).parent, Path(__file__).parents[1]
 
 
 def find_imports(folder: Path) -> dict[str, set[str]]:
@@ -53,6 +56,17 @@ def find_cycles(imports: dict[str, set[str]]) -> list[list[str]]:
         if module not in order:
             visit(module)
     return cycles
+
+
+def test_the_documented_layers_are_those_of_the_contract():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    layers = [line.replace("regard.", "").split(" | ") for line in contracts[0]["layers"]]
+    place = {name: number for number, names in enumerate(reversed(layers)) for name in names}
+    rows = re.findall(r"^\| F\d \| (.*) \|$", (ROOT / "docs/architecture.md").read_text(encoding="utf-8"), re.MULTILINE)
+    named = [re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", row)) for row in rows]
+    assert sorted(name for names in named for name in names) == sorted(place)
+    places = [[place[name] for name in names] for names in named]
+    assert all(max(lower) < min(higher) for lower, higher in pairwise(places))
 
 
 def test_there_is_no_cycle():

@@ -76,6 +76,7 @@ class _Module:
 
     def __init__(self, path: Path) -> None:
         self.path, self.calls = path, list[tuple[ast.Call, _Function | None]]()
+        self.calls_of: dict[str, list[tuple[ast.Call, _Function | None]]] = defaultdict(list)
         self.yields: list[ast.Yield] = []
         self._visit(ast.parse(path.read_text(encoding="utf-8")), None)
 
@@ -83,6 +84,7 @@ class _Module:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Call):
                 self.calls.append((child, around))
+                self.calls_of[_called(child)].append((child, around))
             if isinstance(child, ast.Yield) and around is not None and around.name.endswith("conflicts"):
                 self.yields.append(child)
             inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -104,12 +106,16 @@ class _Function:
                 self.values[inner.targets[0].id].append(inner.value)
 
     def given(self, call: ast.Call) -> dict[str, ast.expr]:
-        """Return the arguments of a call by the names of the parameters; none if another function is called."""
-        called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if called != self.name or (self.method and not isinstance(call.func, ast.Attribute)):
+        """Return the arguments of a call of this name by the names of the parameters; none if it is no call of the method."""
+        if self.method and not isinstance(call.func, ast.Attribute):
             return {}
         named = {each.arg: each.value for each in call.keywords if each.arg}
         return dict(zip(self.places, call.args, strict=False)) | named
+
+
+def _called(call: ast.Call) -> str:
+    """Return the name of the function or method that is called."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _raised(module: _Module, modules: list[_Module]) -> Iterator[tuple[str, str]]:
@@ -130,8 +136,10 @@ def _helped(
     passed = (
         set() if around is None else {node.id for node in ast.walk(message) if isinstance(node, ast.Name)} & around.parameters
     )
-    for other in [module] if around is None or around.name.startswith("_") else modules:
-        for call, caller in other.calls if passed else ():
+    if around is None or not passed:
+        return
+    for other in [module] if around.name.startswith("_") else modules:
+        for call, caller in other.calls_of[around.name]:
             given = around.given(call)
             for name in passed & given.keys():
                 said = (text for text in _texts(given[name], caller) if _is_said(text))

@@ -6,7 +6,7 @@ import torch
 from tasks.conftest import make
 
 from regard import measure_translation_faithfulness
-from regard.config import LuongDecoderConfig, RecurrentConfig, TransformerConfig
+from regard.config import DecodingConfig, LuongDecoderConfig, RecurrentConfig, TransformerConfig
 from regard.errors import RequestError
 from regard.evaluation.comparison import bootstrap_mean
 from regard.models.build import build_translator
@@ -106,7 +106,7 @@ def test_gradients_are_those_of_finite_differences():
     torch.manual_seed(0)
     size = translator.bundle.parts.source.size
     model = translator.model = build_translator(MODELS["luong"], source_size=size, target_size=size).double().eval()
-    probe = TranslationProbe(translator.model, torch.tensor([[5, 6, 7, 3]]))
+    probe = TranslationProbe(translator.model, torch.tensor([[5, 6, 7, 3]]), DecodingConfig())
     found = abs(probe.gradients())
     step, token = 1, int(probe.decision[1])
     with torch.no_grad():

@@ -15,7 +15,7 @@ from regard.attention import (
     padding_mask,
 )
 from regard.attention.normalizers.softmax import Softmax
-from regard.errors import ConfigError, ShapeError
+from regard.errors import ConfigError, RequestError, ShapeError
 
 B, Q, K, D, H = 2, 7, 11, 20, 5
 
@@ -288,3 +288,11 @@ def test_one_product_for_several_maps_equals_one_for_each(kind, bias, rows):
             ]
             torch.testing.assert_close(*gradients)
     assert called
+
+
+def test_a_memory_with_queries_takes_no_state():
+    """From some rows on, one product makes queries, keys and values, so that a state would be left out."""
+    attention, x = MultiHead(D, H, causal=True), torch.randn(1, 400, D)
+    state = attention.attend(x, attention.prepare(x))[1]
+    with pytest.raises(RequestError, match="make it with prepare"):
+        attention.attend(x, attention.prepare_self(x), state)

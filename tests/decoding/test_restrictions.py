@@ -158,7 +158,7 @@ def test_settings_replace_those_of_the_configuration(tiny, sources):
     found = beam_search(model, source, mask, DecodingConfig(beam_size=3, diversity=0.9), beam_size=4, **own)
     assert [one.tokens for [one] in found] == [one.tokens for [one] in expected]
     assert decoding.describe() == (
-        "beam 4 in 2 groups, length penalty 1, at least 5 tokens, no repeated 2-grams, repetition penalty 1.2, "
+        "beam 4 in 2 groups (diversity 0.9), length penalty 1, at least 5 tokens, no repeated 2-grams, repetition penalty 1.2, "
         "no unknown symbols"
     )
 

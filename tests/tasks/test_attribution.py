@@ -9,6 +9,7 @@ from tasks.conftest import make
 from regard import measure_translation_faithfulness
 from regard.config import (
     BahdanauDecoderConfig,
+    DecodingConfig,
     LuongDecoderConfig,
     RecurrentClassifierConfig,
     RecurrentConfig,
@@ -194,7 +195,7 @@ def test_names_and_refusals():
         check_names("attribute", ["gradient"])
     [record] = make().force(["one two"], ["one two"])
     source = torch.tensor([[*make().tokenizers.source.encode("one two").ids, END]])
-    probe = TranslationProbe(make().model, source)
+    probe = TranslationProbe(make().model, source, DecodingConfig())
     assert "integrated" not in with_attributions(record.attention, probe, ["all"]).sites
     with pytest.raises(RequestError, match="integrated: the input of this model has no embedding"):
         with_attributions(record.attention, probe, ["integrated"])

@@ -1,4 +1,4 @@
-"""`regard train`: train a translator on sentence pairs, a classifier on labelled texts, or a language model on texts."""
+"""`regard train`: train a model of a task on examples from files."""
 
 import shutil
 import textwrap

@@ -6,9 +6,9 @@ value has the setting's type, or is a string, as on a command line. Values in YA
 not YAML, decides what `no`, `1e-3` or `007` mean.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import reduce
+from functools import cache, reduce
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import UnionType
@@ -249,14 +249,19 @@ def kinds_of(hint: Any) -> dict[str, type]:
     return {cls.kind: cls for cls in get_args(hint)}
 
 
-def setting_names(cls: Any, path: str = "") -> Iterator[str]:
-    """Yield the dotted names of all settings, also those of every kind; a name that several kinds share is yielded again."""
-    for name, facts in facts_of(cls).items():
-        parts: list[Any] = list(kinds_of(facts.type).values()) or [facts.type] * is_dataclass(facts.type)
-        for part in parts:
-            yield from setting_names(part, f"{path}{name}.")
-        if not parts:
-            yield f"{path}{name}"
+def setting_names(cls: Any) -> list[str]:
+    """Return the dotted names of all settings, also those of every kind."""
+
+    @cache  # for this call only: a plug-in can add a kind later
+    def names(cls: Any) -> list[str]:
+        found: dict[str, None] = {}  # kinds share names
+        for name, facts in facts_of(cls).items():
+            parts: list[Any] = list(kinds_of(facts.type).values()) or [facts.type] * is_dataclass(facts.type)
+            inner = [f"{name}.{each}" for part in parts for each in names(part)]
+            found |= dict.fromkeys(inner if parts else [name])
+        return list(found)
+
+    return names(cls)
 
 
 class _Builder:
@@ -323,7 +328,7 @@ class _Builder:
             chosen = next(kind for kind, other in kinds.items() if other is cls)
             part = path.removesuffix(".")
             return f"{part} of kind '{chosen}' has no setting '{name}'; it belongs to kind: {', '.join(others)}"
-        full, known = f"{path}{name}", list(setting_names(self._root))
+        full, known = f"{path}{name}", setting_names(self._root)
         namesakes = [other for other in known if other.rpartition(".")[2] == name]
         meant = (
             nearest(full, namesakes)

@@ -276,18 +276,22 @@ class DecodingConfig(Settings):
 
     def describe(self) -> str:
         """Describe the search in one line: beam, length penalty, length reward, restrictions and number format."""
-        groups = f" in {self.groups} groups" if self.groups > 1 else ""
+        groups = f" in {self.groups} groups (diversity {self.diversity:g})" if self.groups > 1 else ""
         parts = ["greedy" if self.beam_size == 1 else f"beam {self.beam_size}{groups}, length penalty {self.length_penalty:g}"]
         if self.length_reward:
             parts.append(f"length reward {self.length_reward:g}")
         if self.min_length:
             parts.append(f"at least {self.min_length} tokens")
+        if self.max_length:
+            parts.append(f"at most {self.max_length} tokens")
         if self.no_repeat_ngrams:
             parts.append(f"no repeated {self.no_repeat_ngrams}-grams")
         if self.repetition_penalty > 1:
             parts.append(f"repetition penalty {self.repetition_penalty:g}")
         if self.suppress_unknown:
             parts.append("no unknown symbols")
+        if self.replace_unknown:
+            parts.append("unknown words replaced")
         if self.precision != "float32":
             parts.append(self.precision)
         return ", ".join(parts)

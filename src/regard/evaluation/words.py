@@ -102,6 +102,8 @@ class Evaluation(Result):
     length_reward: float = 0.0
     precision: SearchPrecision = "float32"
     """Number format of the matrix products in the search."""
+    search: str = ""
+    """All settings of the search that affect the translations, in words."""
     rouge1: float | None = None
     """ROUGE-1 of the model's translations, F1 from 0 to 100; None if it was not requested."""
     rouge2: float | None = None
@@ -111,18 +113,12 @@ class Evaluation(Result):
 
     def render(self) -> str:
         """Return a few lines for a terminal."""
-        search = DecodingConfig(
-            beam_size=self.beam_size,
-            length_penalty=self.length_penalty,
-            length_reward=self.length_reward,
-            precision=self.precision,
-        ).describe()
         beam = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}"
         warning = warn_of_zero(self.bleu, self.chrf)
         rouge = "" if self.rouge1 is None else f"ROUGE      {self.rouge1:.2f} / {self.rouge2:.2f} / {self.rougeL:.2f}"
         rouge += f"   ({beam}; F1 of ROUGE-1 / 2 / L, without stemming)\n" if rouge else ""
         return (
-            f"{counted(self.pairs, 'pair')}, {search}\n"
+            f"{counted(self.pairs, 'pair')}, {self.search}\n"
             f"loss       {self.loss:.4f}   (perplexity {self.perplexity:.3f})\n"
             f"BLEU       {self.bleu:.2f}   ({beam}; {self.bleu_signature})\n"
             f"chrF       {self.chrf:.2f}   ({beam}; {self.chrf_signature})\n{rouge}"
@@ -225,6 +221,7 @@ def evaluate_translations(
         length_penalty=decoding.length_penalty,
         length_reward=decoding.length_reward,
         precision=decoding.precision,
+        search=decoding.describe(),
         **(rouge(translations, references, bleu.tokenizer) if with_rouge else {}),
     )
 

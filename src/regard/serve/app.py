@@ -57,7 +57,7 @@ def build_app(
     app = FastAPI(
         title="regard",
         version=__version__,
-        description="Translate, classify and generate text with trained models, and see their attention.",
+        description="Predict with trained models, and see their attention.",
         docs_url=None,  # FastAPI's page loads scripts from the network
         redoc_url=None,
         lifespan=lifespan,

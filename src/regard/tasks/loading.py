@@ -23,7 +23,7 @@ def load(
     model: nn.Module | None = None,
     attention: nn.Module | None = None,
 ) -> Any:
-    """Load a trained model: a translator, a classifier or a language model.
+    """Load a trained model: a translator, a classifier, a language model, a captioner or a tagger.
 
     Args:
         folder: Folder of a trained model, or the address of a model on the hub, `hf://user/name@revision`; or a list of

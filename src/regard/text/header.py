@@ -147,9 +147,11 @@ def _check_columns(rows: Rows, rules: ColumnRules, path: Path) -> None:
         raise DataError(f"{path}: is in fastText's format; set data.format to fasttext")
     if _usual_width(rows, rules) < 2:
         start = next((row[0] for row in rows), "")[:60]
+        other = next((each for each in "|~^" if rows and all(each in row[0] and 2 * each not in row[0] for row in rows)), "")
+        remedy = f"{rules.one_column}, or set data.format to that of the file, such as {rules.formats}"
+        remedy = f"if {other} separates the columns of a CSV file, add the first line sep={other}" if other else remedy
         raise DataError(
-            f"{path}: has one column (it starts with {start!r}), expected {rules.what} in two or more columns; "
-            f"{rules.one_column}, or set data.format to that of the file, such as {rules.formats}"
+            f"{path}: has one column (it starts with {start!r}), expected {rules.what} in two or more columns; {remedy}"
         )
     for place, row in enumerate(rows[1 : _MOST_TITLES + 1] if rules.header != "no" else [], 1):
         above = rows[:place]

@@ -44,7 +44,7 @@ def fit(
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
 ) -> Any:
-    """Train a model for the task of its configuration: a translator, a classifier or a language model.
+    """Train a model for the task of its configuration: a translator, a classifier, a language model, a captioner or a tagger.
 
     Args:
         config: Configuration of the run. `out` is its folder; if empty, `runs/` and the name of the training file. With

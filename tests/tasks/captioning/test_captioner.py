@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -185,6 +186,15 @@ def test_attributions_of_cells(captioner, images):
     assert abs(losses[:, ~ink]).max() < 1e-5 < abs(losses[:, ink]).max()
     [look] = LookAtImage(attribution=("values",)).run(captioner, [Text(images[0])])
     assert look.site == "values"
+
+
+def test_faithfulness_is_about_the_text_that_the_settings_give(captioner, images):
+    [read] = captioner.read("faithfulness", images[:1])
+    decoding = replace(captioner.config.decoding, beam_size=4, groups=2)
+    probe = ImageProbe(captioner.model, torch.from_numpy(read.cells)[None], decoding)
+    assert len(probe.decision) <= captioner.config.decoding.max_length == 8
+    ids = [number for number in probe.decision.tolist() if number != END]
+    assert captioner.tokenizer.decode(ids) == captioner.caption(images[:1], beam_size=1)[0].text
 
 
 def test_faithfulness_on_a_table(captioner, folder, capsys):

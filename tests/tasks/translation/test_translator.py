@@ -223,6 +223,10 @@ def test_evaluate(echo):
     rewarded = echo("words", decoding={"length_penalty": 0.0, "length_reward": 0.75}).evaluate(["one ."], ["one ."])
     assert "beam 5, length penalty 0, length reward 0.75\n" in rewarded.render()
     assert "2 pairs" in scores.render()
+    settings = {"no_repeat_ngrams": 2, "max_length": 9, "min_length": 1, "suppress_unknown": True, "replace_unknown": True}
+    restricted = echo("words").evaluate(["one ."], ["one ."], **settings)
+    assert "at least 1 tokens, at most 9 tokens, no repeated 2-grams, no unknown symbols, unknown words" in restricted.render()
+    assert restricted.search in restricted.render()
 
 
 def test_evaluate_searches_as_it_is_told(echo):

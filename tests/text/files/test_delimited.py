@@ -154,3 +154,10 @@ def test_tabs_with_a_line_that_is_not_a_row(tmp_path):
     found, report = labelled(path, text="0", label="1")
     assert (report.form, len(found)) == ("tab-separated", 59)
     assert found[0] == ("Der Film 0 war sehr gut", "1,5")
+
+
+def test_another_separator_is_named_in_the_first_line(tmp_path):
+    content = "text|label\n" + "a good day|pos\nbad day|neg\n" * 10
+    with pytest.raises(DataError, match=r"if \| separates the columns of a CSV file, add the first line sep=\|"):
+        labelled(write(tmp_path, content, "x.csv"))
+    assert labelled(write(tmp_path, "sep=|\n" + content, "x.csv"))[0][0] == ("a good day", "pos")

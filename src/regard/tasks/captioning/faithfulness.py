@@ -68,8 +68,9 @@ def measure_caption_faithfulness(
         raise RequestError("faithfulness: there is no image, expected at least one")
     chosen = np.random.default_rng(seed).permutation(len(images))[:max_texts].tolist()
     read = captioner.read("faithfulness", [images[number] for number in chosen])
+    decoding = captioner.config.decoding
     shared, values = measure_all(
-        (ImageProbe(captioner.model, torch.from_numpy(image.cells)[None].to(captioner.device)) for image in read),
+        (ImageProbe(captioner.model, torch.from_numpy(image.cells)[None].to(captioner.device), decoding) for image in read),
         len(read),
         affordable=len(read),
         permutations=permutations,

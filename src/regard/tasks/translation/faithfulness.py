@@ -95,8 +95,12 @@ def measure_translation_faithfulness(
     texts = [ids for ids in texts if len(ids) - count_starts(ids) > 1]
     if not texts:
         raise RequestError("faithfulness: there is no source of two tokens or more, expected at least one")
+    decoding = translator.config.decoding
     shared, values = measure_all(
-        (TranslationProbe(translator.model, torch.tensor([[*ids.tolist(), END]], device=translator.device)) for ids in texts),
+        (
+            TranslationProbe(translator.model, torch.tensor([[*ids.tolist(), END]], device=translator.device), decoding)
+            for ids in texts
+        ),
         len(texts),
         affordable=len(texts),
         permutations=permutations,

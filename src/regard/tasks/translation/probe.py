@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.config import DecodingConfig
 from regard.decoding import greedy
 from regard.errors import RequestError
 from regard.machine import exact_dtype
@@ -21,13 +22,13 @@ from regard.text.symbols import END, START, UNKNOWN
 
 
 class TranslationProbe(MeasuredProbe):
-    """A translator's predictions of each token of its greedy translation of one source, or of given tokens."""
+    """A translator's predictions of each token of a target: given tokens, or its greedy translation by the given settings."""
 
     main, has_steps = "cross", True
     ends = 1
     """Number of special symbols at the end of a source, which are never removed; nor is the start symbol of an encoder."""
 
-    def __init__(self, model: Seq2Seq[Any], source: Tensor, target: Sequence[int] | None = None) -> None:
+    def __init__(self, model: Seq2Seq[Any], source: Tensor, target: Sequence[int] | DecodingConfig) -> None:
         if model.copies:
             raise RequestError(
                 "the model copies source words (model.copy), for which there are neither attributions nor measures of "
@@ -37,8 +38,8 @@ class TranslationProbe(MeasuredProbe):
         self.starts = int(source.ndim == 2 and source[0, 0].item() == START)
         self.num_words = source.shape[1] - self.starts - self.ends
         self.num_tokens = source.shape[1]
-        if target is None:
-            [best] = greedy(self.model, source, _no_padding(source))
+        if isinstance(target, DecodingConfig):
+            [best] = greedy(self.model, source, _no_padding(source), target)
             target = [*best.tokens, END] if best.finished else best.tokens
         self.target_in = torch.tensor([[START, *target[:-1]]], device=source.device)
         self.decision = torch.tensor(target, device=source.device)

@@ -1,4 +1,4 @@
-// Greedy and beam search, as in regard.decoding.beam: a beam of one is greedy.
+// Greedy and beam search, as in regard.decoding.search: a beam of one is greedy.
 //
 // A finished hypothesis Y has the score (log p(Y | X) + r·|Y|) / ((5 + |Y|) / 6)^α, |Y| counting the end symbol. Everything
 // that the search has considered is kept in its trace, from which the page draws the candidates and the tree.
