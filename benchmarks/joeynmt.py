@@ -6,8 +6,7 @@
 Model: bidirectional GRU (256), additive attention, input feeding, embeddings (256). Data: Multi30k en→de, lower-cased and
 tokenised, words that occur at least twice. Training: batches of 64 sentences, Adam, clipping at 1, label smoothing 0.1, dropout
 0.3; the epoch with the best validation is kept (greedy BLEU on val). Each program has its own learning rate: JoeyNMT 1e-3,
-halved on a plateau, as in its examples; regard 2e-3 with linear decay and a moving average of the weights, as in its preset
-`luong`.
+halved on a plateau, as in its examples; regard 2e-3 with linear decay and a moving average of the weights.
 
 Training speed: target tokens with the end symbol and without padding, divided by the seconds that each program itself counts as
 training. These include reading batches, updates and logging, but not start-up, validation and writing (`wall_seconds` includes

@@ -1,6 +1,6 @@
 """What every test may use. Slow tests, and those of packages that compute with tensors, check the shapes in signatures
-(`jaxtyping-packages` in pyproject.toml); in the others, this would take a third of the time. Tests of `torch.compile` run in a
-process of their own with `JAXTYPING_DISABLE=1`, because the checks would break its full graphs.
+(`jaxtyping-packages` in pyproject.toml); in other tests, the checks would take a third of the time. Tests of `torch.compile`
+run in a process of their own with `JAXTYPING_DISABLE=1`, because the checks would break its full graphs.
 """
 
 import sys

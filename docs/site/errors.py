@@ -106,7 +106,7 @@ class _Function:
                 self.values[inner.targets[0].id].append(inner.value)
 
     def given(self, call: ast.Call) -> dict[str, ast.expr]:
-        """Return the arguments of a call of this name by the names of the parameters; none if it is no call of the method."""
+        """Return the arguments of a call of this name by parameter name; none if a method is called like a function."""
         if self.method and not isinstance(call.func, ast.Attribute):
             return {}
         named = {each.arg: each.value for each in call.keywords if each.arg}

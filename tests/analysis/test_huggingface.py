@@ -82,6 +82,10 @@ def test_the_encoding_of_a_pair_has_a_segment_for_each_text():
     view = made.view("encoder.1", between=("text B", "text A"))
     assert (view.rows, view.columns) == (("über",), ("unbelievable", "readers"))
     assert not regard.from_huggingface(model, tokenizer, tokenizer(TEXT, return_tensors="pt")).source_segments
+    shorter = tokenizer("unbelievable readers", "über", return_tensors="pt")
+    for name in list(shorter):
+        shorter[name] = shorter[name][:, :3]
+    assert not regard.from_huggingface(model, tokenizer, shorter).source_segments
 
 
 @pytest.mark.parametrize("kind", ["GPT2", "Llama"])

@@ -110,10 +110,16 @@ def test_recurrent_translators_of_sentences_have_fewer_epochs_with_muon(pairs):
         )
     )
     assert same == muon
-    assert (muon.optimizer, muon.weight_decay) == ("muon", 0.1)
+    assert (muon.optimizer, muon.learning_rate, muon.weight_decay) == ("muon", 8e-3, 0.1)
     assert (adam.optimizer, adam.learning_rate, adam.weight_decay) == ("adam", 2e-3, 0)
     assert muon.max_epochs == round(0.6 * adam.max_epochs)
     assert (pretrained.optimizer, pretrained.max_epochs) == ("adamw", adam.max_epochs)
+
+
+def test_with_many_sentences_other_optimizers_have_few_more_epochs_than_muon(pairs):
+    given = pairs(30_000) | {"model.kind": "recurrent"}
+    muon, adam = (choose_config("translation", given | {"training.optimizer": name}).training for name in ("muon", "adam"))
+    assert muon.max_epochs <= adam.max_epochs <= 1.2 * muon.max_epochs
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])

@@ -87,8 +87,8 @@ class Reader:
             self.tokens = self._tokens(ids[0])
             if self.inputs.images:
                 self.segments = prompt_segments(self.model, self.processor, self.inputs, ids[0], self.grid)
-            elif set(self.inputs.text_of) >= {0, 1}:  # a pair of texts
-                runs = [[place for place, text in enumerate(self.inputs.text_of) if text == number] for number in (0, 1)]
+            elif {0, 1} <= set(text_of := self.inputs.text_of[: len(self.tokens)]):  # a pair of texts
+                runs = [[place for place, text in enumerate(text_of) if text == number] for number in (0, 1)]
                 names = ("text A", "text B")
                 self.segments = [
                     TextSegment(start=run[0], end=run[-1] + 1, name=name) for run, name in zip(runs, names, strict=True)

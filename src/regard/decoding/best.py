@@ -53,7 +53,7 @@ def greedy(
     Before the limit, the length reward is subtracted from the log probability of the end symbol. The length penalty only
     affects the reported score.
     """
-    found = beam_search(model, source, source_mask, replace(decoding, beam_size=1, groups=1), **options)
+    found = beam_search(model, source, source_mask, replace(decoding, beam_size=1), **options)
     return [hypothesis for [hypothesis] in found]
 
 

@@ -32,7 +32,8 @@ def encoder_conflicts(
         message = f"{name}.kind is '{tokenizer.kind}', but a pretrained encoder needs its own tokenizer"
         yield f"{name}.kind", f"{message}; set it to auto"
     if config.training.optimizer == "muon":
-        message = "training.optimizer is 'muon', which has one learning rate for all layers; expected adamw"
+        message = "training.optimizer is 'muon', but each layer of a pretrained encoder has a learning rate of its own; "
+        message += "set training.optimizer to adamw"
         yield "training.optimizer", message
 
 

@@ -110,7 +110,6 @@ class WordTraining(Training):
         return config, learned or first.parts
 
     def sizes(self, parts: Any) -> tuple[int, ...]:
-        """Return the size of the vocabulary."""
         return (parts.size,)
 
     def check_sizes(self, model: Seq2Seq, sizes: tuple[int, ...]) -> str:

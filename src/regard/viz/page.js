@@ -16,7 +16,7 @@ for (const article of document.querySelectorAll(".matrix")) {
 
   const axis = (side) => (side === "row" ? view.rows : view.columns);
   const words = (side) => data.words[view.units][axis(side)];
-  // Return a word, or a place with the name of its image if there are several, which have places with the same names.
+  // Return a word or the name of a place. Several images have places with the same names, so the name of the image is added.
   const name = (side, index) => {
     const covers = (span) => span.figure !== null && span.start <= index && index < span.end;
     const span = data.figures.length > 1 && data.spans[view.units][axis(side)].find(covers);

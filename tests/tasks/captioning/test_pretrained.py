@@ -151,7 +151,7 @@ def test_a_resumed_run_gives_the_same_bytes(tuning, table, tmp_path, monkeypatch
 
 def test_settings_that_conflict(table, tmp_path):
     for settings, message in (
-        ({"training.optimizer": "muon"}, "expected adamw"),
+        ({"training.optimizer": "muon"}, "set training.optimizer to adamw"),
         ({"model.image.kind": "convolutional"}, "of kind 'convolutional' has no setting 'name'"),
     ):
         with pytest.raises(ConfigError, match=message):

@@ -121,7 +121,7 @@ def test_settings_that_conflict(texts, tmp_path):
     for settings, message in (
         ({"tokenizer.kind": "words"}, "a pretrained encoder needs its own tokenizer; set it to auto"),
         ({"data.vectors": texts}, "has its own embeddings"),
-        ({"training.optimizer": "muon"}, "expected adamw"),
+        ({"training.optimizer": "muon"}, "set training.optimizer to adamw"),
     ):
         with pytest.raises(ConfigError, match=message):
             load_config({"task": "classification", "model.kind": "pretrained", **settings})

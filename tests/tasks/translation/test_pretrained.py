@@ -128,7 +128,7 @@ def test_settings_that_conflict(pairs, tmp_path):
         ({"tokenizers.source.kind": "bpe"}, r"a pretrained encoder needs its own tokenizer; set it to auto"),
         ({"tokenizers.target.kind": "pretrained"}, "a target is not read by the encoder"),
         ({"tokenizers.joint": True}, "shares one vocabulary"),
-        ({"training.optimizer": "muon"}, "expected adamw"),
+        ({"training.optimizer": "muon"}, "set training.optimizer to adamw"),
         ({"model.encoder.kind": "recurrent"}, "of kind 'recurrent' has no setting 'name'"),
     ):
         with pytest.raises(ConfigError, match=message):

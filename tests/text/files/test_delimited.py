@@ -156,8 +156,10 @@ def test_tabs_with_a_line_that_is_not_a_row(tmp_path):
     assert found[0] == ("Der Film 0 war sehr gut", "1,5")
 
 
-def test_another_separator_is_named_in_the_first_line(tmp_path):
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.txt"])
+def test_another_separator_is_named_in_the_first_line(tmp_path, name):
     content = "text|label\n" + "a good day|pos\nbad day|neg\n" * 10
-    with pytest.raises(DataError, match=r"if \| separates the columns of a CSV file, add the first line sep=\|"):
-        labelled(write(tmp_path, content, "x.csv"))
-    assert labelled(write(tmp_path, "sep=|\n" + content, "x.csv"))[0][0] == ("a good day", "pos")
+    with pytest.raises(DataError, match=r"if \| separates the columns, add the first line sep=\|, and set data.format to csv"):
+        labelled(write(tmp_path, content, name))
+    found, _ = labelled(write(tmp_path, "sep=|\n" + content, name), format="csv")
+    assert found[0] == ("a good day", "pos")

@@ -257,7 +257,7 @@ class MultiHead(Attention):
                 heads = modifier.query(heads)
             if self.positions is not None or query_positions is not None:
                 heads, bias = self._place(heads, memory, query_positions)
-        elif state is not None or query_positions is not None:  # its queries are projected, and placed from 0 on
+        elif state is not None or query_positions is not None:  # the memory has the queries, from position 0 on
             raise RequestError("attend got a state or query_positions with the memory of prepare_self; make it with prepare")
         keys, plain = memory.key.shape[2], need_weights or reweight is not None or self.changes_weights
         read, added = memory, 0

@@ -65,16 +65,17 @@ _TOKENS_TO_TRAIN_ON = 9_200_000
 _LENGTH_REWARD = 0.5
 _FEWEST_EPOCHS, _MOST_EPOCHS = 4, 50
 
-# Table of the epochs of a recurrent model: pairs of (log10 of the number of target words, number of epochs), interpolated.
-_RECURRENT_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
+# Tables of the epochs of a recurrent model: pairs of (log10 of the number of target words, number of epochs), interpolated.
+_MUON_EPOCHS = ((3.6, 60.0), (4.6, 24.0), (5.6, 12.0), (7.0, 6.0))
+_OTHER_EPOCHS = ((3.6, 100.0), (4.6, 40.0), (5.6, 12.0), (7.0, 6.0))
+# Learning rate of a recurrent model with another optimizer than Muon.
+_OTHER_RATE = 2e-3
 
 _RECURRENT_PIECES, _RECURRENT_BATCH = 2_000, 1536
-# Settings for a recurrent model of few sentences, unless the user chose another optimizer. Muon needs this share of the epochs.
-_MUON = {"training.optimizer": "muon", "training.learning_rate": 8e-3, "training.weight_decay": 0.1}
-_MUON_EPOCHS = 0.6
 
-# Number of target tokens to train on for short strings, in all epochs together. This takes about 4 minutes on two cores.
-_STRING_TOKENS = 1_750_000
+# Number of target tokens to train on for short strings, in all epochs together, and the largest number of epochs. This takes
+# about 4 minutes on two cores.
+_STRING_TOKENS, _MOST_STRING_EPOCHS = 1_750_000, 100
 # Dropout for short strings. With the higher dropout of the preset, the loss on held-out pairs falls more slowly.
 _STRING_DROPOUT = 0.2
 _DROPOUTS = ("encoder.embedding_dropout", "encoder.output_dropout", "decoder.embedding_dropout", "decoder.readout_dropout")
@@ -137,24 +138,23 @@ def _transformer(row: _Row, pairs: int, words: float, given: UserSettings) -> di
         "training.batch_tokens": row.batch_tokens,
         "training.label_smoothing": 0.1,
         "decoding.length_reward": _LENGTH_REWARD,
-        **_optimizer(given),
+        **_optimizer(given, rate=1e-3),
     }
 
 
 def _recurrent(survey: PairSurvey, words: float, given: UserSettings, pretrained: bool) -> dict[str, Any]:
-    epochs, tokens = interpolate(math.log10(max(words, 1)), _RECURRENT_EPOCHS), words * _TOKENS_PER_WORD
+    optimizer = _optimizer(given, rate=_OTHER_RATE, default="adam" if survey.strings or pretrained else "muon")
     if survey.strings:
         tokens = words + survey.pairs  # each target also has an end symbol
-        epochs = min(max(_STRING_TOKENS / max(tokens, 1), _FEWEST_EPOCHS), _RECURRENT_EPOCHS[0][1])
-    own = given.find("training.optimizer") in (None, "muon")
-    muon = own and words <= _RECURRENT_BETWEEN[1] and not (survey.strings or pretrained)
-    epochs *= _MUON_EPOCHS if muon else 1
-    settings = length_settings(given, epochs=round(epochs), epoch_updates=tokens / _RECURRENT_BATCH)
+        epochs = min(max(_STRING_TOKENS / max(tokens, 1), _FEWEST_EPOCHS), _MOST_STRING_EPOCHS)
+    else:
+        tokens = words * _TOKENS_PER_WORD
+        epochs = interpolate(math.log10(max(words, 1)), _OTHER_EPOCHS if optimizer else _MUON_EPOCHS)
+    settings = optimizer | length_settings(given, epochs=round(epochs), epoch_updates=tokens / _RECURRENT_BATCH)
     if words > _RECURRENT_BETWEEN[1] and not survey.strings:
         return settings | _characters(survey, given)
     others: dict[str, Any] = {"decoding.length_penalty": 0, "decoding.replace_unknown": False}
     others |= {f"model.{name}": _STRING_DROPOUT for name in _DROPOUTS if survey.strings}
-    others |= _MUON if muon else {}
     kinds = {f"tokenizers.{side}.kind": "bpe" for side in survey.sides if given.find("tokenizers") is None}
     return settings | others | kinds | _tokenizers(survey, _RECURRENT_PIECES, words, given)
 
@@ -167,12 +167,13 @@ def _characters(survey: PairSurvey, given: UserSettings) -> dict[str, Any]:
     return {f"tokenizers.{side}.kind": "characters" for side in sides} | ({"data.max_tokens": 500} if sides else {})
 
 
-def _optimizer(given: UserSettings) -> dict[str, Any]:
-    """Choose the learning rate and weight decay for an optimizer that the user set in place of Muon."""
-    chosen = given.find("training.optimizer")
-    if chosen in (None, "muon"):
+def _optimizer(given: UserSettings, *, rate: float, default: str = "muon") -> dict[str, Any]:
+    """Choose the learning rate and weight decay of an optimizer; nothing for Muon, whose settings are in the presets."""
+    chosen = given.find("training.optimizer") or default
+    if chosen == "muon":
         return {}
-    return {"training.learning_rate": 1e-3, "training.weight_decay": 0.01 if chosen == "adamw" else 0}
+    decay = 0.01 if chosen == "adamw" else 0
+    return {"training.optimizer": chosen, "training.learning_rate": rate, "training.weight_decay": decay}
 
 
 def _tokenizers(survey: PairSurvey, pieces: int, words: float, given: UserSettings) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from regard.text.symbols import END, START, UNKNOWN
 
 
 class TranslationProbe(MeasuredProbe):
-    """A translator's predictions of each token of a target: given tokens, or its greedy translation by the given settings."""
+    """A translator's predictions of each token of a target: given tokens, or its greedy translation with the given settings."""
 
     main, has_steps = "cross", True
     ends = 1
