@@ -179,6 +179,10 @@ def test_names_of_models(tmp_path):
     assert list(found) == ["de", "deu", "a=b"]
     with pytest.raises(RequestError, match=r"two models are named 'deu'; name them yourself: first=.*deu second=.*deu"):
         named_folders([f"{tmp_path}/deu", f"{tmp_path}/deu"])
+    other = os.fsdecode(b"bad\xff")
+    assert named_folders([f"fine={tmp_path}/{other}"]) == {"fine": tmp_path / other}
+    with pytest.raises(RequestError, match=r"'bad\\udcff' is not UTF-8; name the model yourself: NAME=DIR"):
+        named_folders([f"{tmp_path}/{other}"])
 
 
 def test_the_last_word_of_a_stream_waits():

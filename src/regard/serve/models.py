@@ -63,6 +63,8 @@ def named_folders(arguments: Sequence[str], resolve: Callable[[str], Path] = Pat
             name = argument.rpartition("/")[2].partition("@")[0]
         else:
             name = folder.resolve().name
+        if name != name.encode(errors="replace").decode():  # bytes that are not UTF-8, which no answer can contain
+            raise RequestError(f"serve: the folder name {name!r} is not UTF-8; name the model yourself: NAME=DIR")
         if name in found:
             raise RequestError(f"serve: two models are named '{name}'; name them yourself: first={found[name]} second={folder}")
         found[name] = folder
