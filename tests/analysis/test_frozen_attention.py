@@ -27,7 +27,7 @@ def draw(texts: int, generator: np.random.Generator) -> tuple[np.ndarray, np.nda
     return ids, labels
 
 
-def train(model: TextClassifier, *, steps: int, learning_rate: float, seed: int) -> tuple[float, float]:
+def train(model: TextClassifier, *, steps: int, learning_rate: float, seed: int, texts: int = 100) -> tuple[float, float]:
     """Gives the gap of AOPC comprehensiveness between attention's order of words and random ones, and the accuracy."""
     generator = np.random.default_rng(seed)
     optimizer = torch.optim.Adam([one for one in model.parameters() if one.requires_grad], lr=learning_rate)
@@ -41,7 +41,7 @@ def train(model: TextClassifier, *, steps: int, learning_rate: float, seed: int)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    ids, labels = draw(100, np.random.default_rng(0))
+    ids, labels = draw(texts, np.random.default_rng(0))
     found = examine(model, [WordedText(row, np.arange(_LENGTH)) for row in ids], labels, permutations=2)
     return found.comprehensiveness.attention - found.comprehensiveness.random, found.accuracy
 
@@ -69,7 +69,7 @@ def test_a_table_of_scores():
             drawn = np.random.default_rng(seed).normal(size=_WORDS)
             model = KnownClassifier(np.exp(drawn).tolist(), (0.01 * drawn).tolist())
             model.scores.requires_grad_(not frozen)
-            gap, _ = train(model, steps=60, learning_rate=0.2, seed=seed)
+            gap, _ = train(model, steps=60, learning_rate=0.2, seed=seed, texts=40)
             gaps[frozen].append(gap)
     assert min(gaps[False]) > 0.2
     assert exact_p(gaps[False], gaps[True]) < 0.01

@@ -39,6 +39,7 @@ FILES = {
 # Further settings that a kind needs in these presets.
 _BESIDE = {
     ("model.kind", "pretrained"): {"tokenizer.kind": "auto"},
+    ("model.encoder.kind", "pretrained"): {"training.optimizer": "adamw", "training.learning_rate": 2e-3},
     ("model.image.kind", "pretrained"): {"training.optimizer": "adamw"},
 }
 SETTINGS: dict[str, dict[str, Any]] = {

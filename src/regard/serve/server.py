@@ -11,6 +11,7 @@ from typing import Any
 
 import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import RequestError
 from regard.serve.limits import Limits
@@ -49,7 +50,7 @@ def run(app: Middleware, opened: socket.socket, limits: Limits) -> None:
     longest = limits.body_seconds + limits.deadline_seconds + _SPARE_SECONDS
     config = uvicorn.Config(
         app,
-        http="h11",  # `on_tick` reads the state of its connections
+        http=_Connection,
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -64,6 +65,14 @@ def run(app: Middleware, opened: socket.socket, limits: Limits) -> None:
     host, port = opened.getsockname()[:2]
     _Server(config, app, limits).run(sockets=[opened])
     log("stopped", host=host, port=port)
+
+
+class _Connection(H11Protocol):
+    """A connection that knows when it was opened. `on_tick` also reads the state of h11."""
+
+    def connection_made(self, transport: Any) -> None:
+        self.opened = time.monotonic()
+        super().connection_made(transport)
 
 
 class _Server(uvicorn.Server):
@@ -94,7 +103,9 @@ class _Server(uvicorn.Server):
                 self._since[state] = before.get(state, now)
         most, files = self._limits.connections, os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else 0
         surplus = len(connections) - (min(most, files // 2) if files > 0 else most)
-        for number, ((one, *_, sends), since) in enumerate(sorted(self._since.items(), key=lambda pair: pair[1])):
+        # Those that came in one round have waited equally long; the one that was opened last is closed last.
+        longest = sorted(self._since.items(), key=lambda pair: (pair[1], pair[0][0].opened))
+        for number, ((one, *_, sends), since) in enumerate(longest):
             if number < surplus or now > since + (self._limits.body_seconds if sends else _KEEP_ALIVE_SECONDS):
                 one.transport.abort()
         return await super().on_tick(counter)

@@ -66,7 +66,7 @@ def test_it_trains_saves_and_shows_the_attention_of_words(settings, tuning):
             {"tokenizer": {"kind": "words"}},
             "tokenizer.kind is 'words', but a pretrained encoder needs its own tokenizer; set it to auto",
         ),
-        ({"training": {"optimizer": "muon"}}, "training.optimizer is 'muon', which has one learning rate"),
+        ({"training": {"optimizer": "muon"}}, "training.optimizer is 'muon', but each layer"),
         (
             {"model": {"kind": "recurrent"}, "tokenizer": {"kind": "pretrained"}},
             "tokenizer.kind is 'pretrained', but the model is",

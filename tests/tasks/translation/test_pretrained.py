@@ -105,7 +105,7 @@ def test_a_model_names_its_encoder_or_holds_it(pairs, tmp_path):
         regard.load(tmp_path / "runFalse")
 
 
-@pytest.mark.parametrize("tuning", ["lora", "frozen"])
+@pytest.mark.parametrize("tuning", [pytest.param("lora", marks=pytest.mark.slow), "frozen"])
 def test_a_resumed_run_gives_the_same_bytes(tuning, pairs, tmp_path, monkeypatch):
     train(pairs, tmp_path / "whole", **{"model.encoder.tuning": tuning})
     after_update = Checkpointing.after_update
