@@ -75,6 +75,8 @@ def at_once(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
     assert ids.dtype == np.int32
     assert offsets.dtype == np.int64
     assert len(offsets) == len(texts) + 1
+    many, starts = tokenizer.encode_batch([*texts, *[""] * 33])  # many texts are encoded in another way than a few
+    assert (many.tolist(), starts[: len(offsets)].tolist()) == (ids.tolist(), offsets.tolist())
     return [ids[start:end].tolist() for start, end in pairwise(offsets)]
 
 
@@ -136,7 +138,7 @@ def test_unknown_words_of_many_texts_are_those_of_each(config):
     for encoding in map(tokenizer.encode, texts):
         owners = [owner for number, owner in zip(encoding.ids, encoding.word_of, strict=True) if number == UNKNOWN]
         expected |= dict.fromkeys(encoding.words[owner] for owner in owners if owner >= 0)
-    assert tokenizer.unknown_words(texts) == list(expected)
+    assert tokenizer.unknown_words(texts) == tokenizer.unknown_words(texts * 20) == list(expected)
     assert tokenizer.unknown_words([]) == []
 
 
