@@ -212,7 +212,7 @@ def test_tokenizers_of_blocks_return_them_exactly(tmp_path, config):
     tokenizer = prepared.tokenizers[0]
     for text in [*blocks(3), "if x:\n\t\n  return", "\n\n\tx  =  1", "    x"]:
         assert tokenizer.decode(tokenizer.encode(text).ids) == text
-        assert tokenizer.encode_batch([text] * 33)[0].tolist() == tokenizer.encode(text).ids * 33
+        assert tokenizer.encode_batch([text] * 2)[0].tolist() == tokenizer.encode(text).ids * 2
         assert tokenizer.decode(tokenizer.encode(show_space(text)).ids) == text
     tokenizer.save(tmp_path / "tokenizer.json")
     assert Tokenizer.load(tmp_path / "tokenizer.json").decode(tokenizer.encode("if x:\n  y").ids) == "if x:\n  y"

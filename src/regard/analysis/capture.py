@@ -156,7 +156,7 @@ class Captured(Mapping[str, Tensor]):
 
     @staticmethod
     def _sentence(call: Call, batch: int) -> np.ndarray:
-        """Return the weights of one sentence; raise an error if there is none, or sentences cannot be told apart."""
+        """Return the weights of one sentence. It must exist, and the sentences of the call must be separate."""
         shape = tuple(call.weights.shape)
         if not call.is_checked or len(shape) not in (3, 4):
             raise RequestError(

@@ -88,11 +88,9 @@ class Reader:
             if self.inputs.images:
                 self.segments = prompt_segments(self.model, self.processor, self.inputs, ids[0], self.grid)
             elif {0, 1} <= set(text_of := self.inputs.text_of[: len(self.tokens)]):  # a pair of texts
-                runs = [[place for place, text in enumerate(text_of) if text == number] for number in (0, 1)]
-                names = ("text A", "text B")
-                self.segments = [
-                    TextSegment(start=run[0], end=run[-1] + 1, name=name) for run, name in zip(runs, names, strict=True)
-                ]
+                for number, name in enumerate(("text A", "text B")):
+                    places = [place for place, text in enumerate(text_of) if text == number]
+                    self.segments.append(TextSegment(start=places[0], end=places[-1] + 1, name=name))
         else:
             count = (across or caught.calls)[0].weights.shape[-1]
             if self.inputs.images:

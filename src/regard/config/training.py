@@ -8,6 +8,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from regard.config.fields import BelowOne, Count, Natural, NotNegative, Positive, Probability, Role
 from regard.config.settings import Settings
+from regard.plurals import counted
 
 SearchPrecision = Literal["float32", "bfloat16", "int8"]
 """Number format of matrix products in a search for translations."""
@@ -281,9 +282,9 @@ class DecodingConfig(Settings):
         if self.length_reward:
             parts.append(f"length reward {self.length_reward:g}")
         if self.min_length:
-            parts.append(f"at least {self.min_length} tokens")
+            parts.append(f"at least {counted(self.min_length, 'token')}")
         if self.max_length:
-            parts.append(f"at most {self.max_length} tokens")
+            parts.append(f"at most {counted(self.max_length, 'token')}")
         if self.no_repeat_ngrams:
             parts.append(f"no repeated {self.no_repeat_ngrams}-grams")
         if self.repetition_penalty > 1:

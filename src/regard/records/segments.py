@@ -116,7 +116,7 @@ class ImageSegment(Segment):
     columns: int
     """Number of columns; `rows * columns` equals `end - start`."""
     picture: bytes = b""
-    """The image as PNG, for drawing, of at most `MAX_PICTURE_BYTES` and `MAX_PICTURE_PIXELS`; empty if there is none."""
+    """The image as PNG, for drawing, of at most `MAX_PICTURE_BYTES` and `MAX_PICTURE_PIXELS`. Empty without an image."""
     kind: ClassVar[str] = "image"
     unit: ClassVar[str] = "patch"
     has_places: ClassVar[bool] = True

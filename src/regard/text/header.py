@@ -148,10 +148,10 @@ def _check_columns(rows: Rows, rules: ColumnRules, path: Path) -> None:
     if _usual_width(rows, rules) < 2:
         start = next((row[0] for row in rows), "")[:60]
         other = next((each for each in "|~^" if rows and all(each in row[0] and 2 * each not in row[0] for row in rows)), "")
-        remedy = f"{rules.one_column}, or set data.format to that of the file, such as {rules.formats}"
-        remedy = (
-            f"if {other} separates the columns, add the first line sep={other}, and set data.format to csv" if other else remedy
-        )
+        if other:
+            remedy = f"if {other} separates the columns, add the first line sep={other}, and set data.format to csv"
+        else:
+            remedy = f"{rules.one_column}, or set data.format to that of the file, such as {rules.formats}"
         raise DataError(
             f"{path}: has one column (it starts with {start!r}), expected {rules.what} in two or more columns; {remedy}"
         )

@@ -230,7 +230,7 @@ def _numbered(words: Sequence[str], weights: np.ndarray) -> list[Text]:
 
 
 def _flow(chips: Sequence[Text], room: int) -> list[Text]:
-    """Arrange words in lines of at most `room` columns; a word that is wider than a line is truncated."""
+    """Arrange words in lines of at most `room` columns. Wider words are truncated."""
     lines = [Text()] if chips else [Text("The text has no words.", style="dim")]
     for chip in chips:
         chip.truncate(room, overflow="ellipsis")

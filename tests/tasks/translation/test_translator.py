@@ -225,7 +225,7 @@ def test_evaluate(echo):
     assert "2 pairs" in scores.render()
     settings = {"no_repeat_ngrams": 2, "max_length": 9, "min_length": 1, "suppress_unknown": True, "replace_unknown": True}
     restricted = echo("words").evaluate(["one ."], ["one ."], **settings)
-    assert "at least 1 tokens, at most 9 tokens, no repeated 2-grams, no unknown symbols, unknown words" in restricted.render()
+    assert "at least 1 token, at most 9 tokens, no repeated 2-grams, no unknown symbols, unknown words" in restricted.render()
     assert restricted.search in restricted.render()
 
 

@@ -75,7 +75,7 @@ def at_once(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
     assert ids.dtype == np.int32
     assert offsets.dtype == np.int64
     assert len(offsets) == len(texts) + 1
-    many, starts = tokenizer.encode_batch([*texts, *[""] * 33])  # many texts are encoded in another way than a few
+    many, starts = tokenizer.encode_batch([*texts, "", ""])  # one text is encoded in another way
     assert (many.tolist(), starts[: len(offsets)].tolist()) == (ids.tolist(), offsets.tolist())
     return [ids[start:end].tolist() for start, end in pairwise(offsets)]
 

@@ -100,7 +100,7 @@ For each image, one line is printed, in order."""
         return predictor.caption(images, n_best=self.n_best, record=record, progress=progress, **options)
 
     def setting(self, predictor: Any, name: str) -> Any:
-        """Return the value of a setting; the beam has room for all texts that are returned."""
+        """Return the value of a setting. The beam is at least as wide as the number of texts to return."""
         own = super().setting(predictor, name)
         return max(own, self.n_best) if name == "beam_size" and name not in self.settings else own
 

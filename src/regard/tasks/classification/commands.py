@@ -108,6 +108,7 @@ labels, the line lists all labels with a probability above one half (film 0.9800
         return result.text
 
     def is_cut(self, result: Classification) -> bool:
+        """Return whether the model read only the beginning of the text."""
         return result.cut_at is not None
 
     def remark(self, predictor: Classifier, results: int) -> str:

@@ -107,9 +107,11 @@ class TextProbe(MeasuredProbe):
         return {site: each if site.startswith("encoder") else each[..., None, :] for site, each in arrays.items()}
 
     def to_words(self, tokens: Float[np.ndarray, "1 S"]) -> Float[np.ndarray, "1 W"]:
+        """Return the sum of the tokens' values for each word."""
         return self.text.sum_words(tokens[0])[None]
 
     def to_tokens(self, words: Float[np.ndarray, "1 W"]) -> Float[np.ndarray, "1 S"]:
+        """Return the values of words as values of their tokens, which share them equally."""
         word_of = self.text.word_of
         counts = np.bincount(word_of[word_of >= 0], minlength=self.text.num_words)
         return np.where(word_of >= 0, (words[0] / counts.clip(1))[word_of], 0)[None]

@@ -138,6 +138,7 @@ class TrainableClassifier(Trainable):
     parts: ClassifierParts
 
     def sizes(self, corpus: Any) -> np.ndarray:
+        """Return 1 for each text."""
         return np.ones(len(corpus), dtype=np.int64)
 
     @cached_property
@@ -304,6 +305,7 @@ class ClassificationTraining(Training):
         return corpus.texts(spread(len(corpus))), corpus is data.dev
 
     def sizes(self, parts: ClassifierParts) -> tuple[int, ...]:
+        """Return the size of the vocabulary and the number of labels."""
         return parts.tokenizer.size, len(parts.labels.names)
 
     def check_sizes(self, model: TextClassifier, sizes: tuple[int, ...]) -> str:

@@ -77,6 +77,7 @@ class TrainableTagger(Trainable):
     parts: TaggerParts
 
     def sizes(self, corpus: TaggedCorpus) -> np.ndarray:
+        """Return the number of words of each sentence."""
         return corpus.num_words
 
     def loss(self, batch: TaggedBatch, step: int, total_steps: int) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
@@ -86,6 +87,7 @@ class TrainableTagger(Trainable):
         return loss(label_smoothing=self.config.training.label_smoothing), loss().detach()
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
+        """Describe loss, F1 of the spans, and accuracy."""
         f1 = f"span F1 {scores['f1']:.1%}, " if scores["spans"] else ""
         return f"loss {scores['loss']:.3f}, {f1}accuracy {scores['accuracy']:.1%}"
 
@@ -119,6 +121,7 @@ class TaggingTraining(Training):
         return corpus.texts(spread(len(corpus))), corpus is data.dev
 
     def sizes(self, parts: TaggerParts) -> tuple[int, ...]:
+        """Return the size of the vocabulary and the number of tags."""
         return parts.tokenizer.size, len(parts.tags)
 
     def check_sizes(self, model: TextTagger, sizes: tuple[int, ...]) -> str:

@@ -153,7 +153,7 @@ For each sentence, one line is printed, in order."""
         predictor.translate_live(words, write, **{name: one for name, one in self.settings.items() if name != "beam_size"})
 
     def setting(self, predictor: Any, name: str) -> Any:
-        """Return the value of a setting; the beam has room for all translations that are returned."""
+        """Return the value of a setting. The beam is at least as wide as the number of translations to return."""
         own = super().setting(predictor, name)
         return max(own, self.n_best) if name == "beam_size" and name not in self.settings else own
 

@@ -180,6 +180,7 @@ class TrainableTranslator(TrainableWords):
         return corpus.target_lengths
 
     def sampler(self) -> BucketBatchSampler:
+        """Return the sampler of batches of pairs, grouped by the length of the longer side."""
         return BucketBatchSampler.of_run(self.config, self.data.train.source_lengths, self.data.train.target_lengths)
 
     def options(self, batch: Batch, step: int, total_steps: int) -> dict[str, Any]:
@@ -215,6 +216,7 @@ class TrainableTranslator(TrainableWords):
         return row
 
     def describe_scores(self, scores: dict[str, Any]) -> str:
+        """Describe the loss, and BLEU, chrF and exact match if they were computed."""
         head = f"loss {scores['loss']:.3f} (perplexity {scores['perplexity']:,.2f})"
         if not scores["translated_pairs"]:
             return head
@@ -286,6 +288,7 @@ class TranslationTraining(WriterTraining):
         return corpus.texts(spread(len(corpus)))[0], corpus is data.dev
 
     def sizes(self, parts: Tokenizers) -> tuple[int, ...]:
+        """Return the sizes of both vocabularies."""
         return parts.source.size, parts.target.size
 
     def build(self, config: TranslationConfig, parts: Tokenizers, model: Any, attention: Any) -> Seq2Seq:

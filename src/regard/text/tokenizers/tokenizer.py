@@ -31,7 +31,6 @@ from regard.text.tokenizers.vocabulary import Symbols, learn
 
 _MOST_CACHED = 500_000  # chunks, about 100 MB
 _LONGEST_CACHED = 200  # characters of a chunk
-_FEW = 32  # texts
 _BATCH = 50_000  # number of texts at once, so that offsets fit into 32 bits
 _NUM_SPECIAL = len(SPECIAL_TOKENS)
 
@@ -217,11 +216,11 @@ class Tokenizer:
         """Return flat ids and the number of ids of each text."""
         if isinstance(self.scheme, PretrainedScheme):
             return self.scheme.encode_batch(list(map(self._clean, texts)))
-        if len(texts) <= _FEW:
-            found = [self.encode(text).ids for text in texts]
-            return np.array(list(chain.from_iterable(found)), np.int32), np.array(list(map(len, found)), np.int64)
+        if len(texts) == 1:  # a command that reads one text would wait for the import of pyarrow
+            ids = np.array(self.encode(texts[0]).ids, np.int32)
+            return ids, np.array([len(ids)], np.int64)
         # Texts are split at spaces, each different chunk is looked up once, and its ids are copied to all its occurrences.
-        import pyarrow as pa  # the import takes longer than to encode a few texts
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         if self.keeps_space:
