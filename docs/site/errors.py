@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -58,7 +59,8 @@ class Message:
     text: str
 
 
-def collect() -> list[Message]:
+@cache
+def collect() -> tuple[Message, ...]:
     """Return the messages of regard's own errors, each once; messages without literal words are left out."""
     modules = [_Module(path) for path in sorted(SOURCE.rglob("*.py"))]
     found = set()
@@ -68,7 +70,7 @@ def collect() -> list[Message]:
             words = " ".join(text.split())
             if len(words) > 12 and re.search(r"[a-z]{3}", re.sub(r"`[^`]*`", "", words).replace("…", "")):
                 found.add(Message(area, kind, words))
-    return sorted(found)
+    return tuple(sorted(found))
 
 
 class _Module:
