@@ -86,10 +86,19 @@ def test_an_interrupted_search_continues_with_the_same_settings(runs, tmp_path):
     assert (runs[2]["rate"], runs[2]["size"]) == (runs[1]["rate"], runs[1]["size"])
     assert sorted(one.state for one in found) == ["complete", "complete", "complete", "failed"]
     assert len(search(build, RANGES, tmp_path / "s", trials=3)) == len(found)  # nothing is left to do
-    with pytest.raises(ConfigError, match="has other settings or ranges; repeat its command to continue it"):
+    with pytest.raises(ConfigError, match=r"has other settings or ranges \(model.embedding_size\); repeat its command"):
         search(build, {**RANGES, "model.embedding_size": Range.parse("x", "8,32")}, tmp_path / "s", trials=4)
-    with pytest.raises(ConfigError, match="has other settings or ranges"):
-        search(build, RANGES, tmp_path / "s", trials=4, facts="other data")
+
+
+def test_a_second_search_in_the_same_folder_is_refused(runs, tmp_path):
+    def second(found):
+        with pytest.raises(
+            ConfigError, match=r"process \d+ on this machine searches in '.*'; wait until that search has ended"
+        ):
+            search(build, RANGES, tmp_path / "s", trials=2)
+
+    assert [one.state for one in search(build, RANGES, tmp_path / "s", trials=2, after_trial=second)] == ["complete"] * 2
+    assert len(search(build, RANGES, tmp_path / "s", trials=3)) == 3
 
 
 def test_a_damaged_study(runs, tmp_path):
@@ -111,8 +120,16 @@ def test_failed_trials_are_reported_and_do_not_count(runs, tmp_path):
     assert [one.state for one in found] == ["complete", "complete", "failed"]
     module.made_by.errors.update({number: TrainingError("no") for number in range(20)})
     runs.clear()
-    with pytest.raises(ConfigError, match="all 6 trials failed; the messages above say why"):
+    with pytest.raises(ConfigError, match="5 trials in a row failed; the messages above say why"):
         search(build, RANGES, tmp_path / "other", trials=1)
+
+
+def test_a_search_ends_if_every_later_trial_fails_and_can_be_continued(runs, tmp_path):
+    module.made_by.errors.update({number: ConfigError("mlflow cannot start") for number in (0, *range(2, 7))})
+    with pytest.raises(ConfigError, match="5 trials in a row failed"):
+        search(build, RANGES, tmp_path / "s", trials=3)
+    assert len(runs) == 7
+    assert [one.state for one in search(build, RANGES, tmp_path / "s", trials=3)] == ["complete"] * 3 + ["failed"] * 6
 
 
 def test_whole_numbers(runs, tmp_path):
@@ -144,6 +161,45 @@ def test_data_that_cannot_be_read_end_the_search(runs, tmp_path):
 def test_a_loss_is_better_if_it_is_lower():
     found = [module.Found(number, {}, score, "loss", "complete", "") for number, score in ((0, 2.0), (1, 1.0))]
     assert found[1].value > found[0].value
+
+
+def test_a_negative_score_is_worse_than_a_positive_one(runs, tmp_path):
+    module.made_by.score = lambda rate: 0.5 if len(runs) == 2 else -0.9
+    found = search(build, RANGES, tmp_path / "s", trials=3)
+    assert (found[0].number, [one.score for one in found]) == (1, [1.0, -1.8, -1.8])
+
+
+@pytest.fixture
+def reviews(tmp_path, monkeypatch):
+    """A table of texts with labels in the current folder, and the command that searches with it."""
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{'good' if number % 2 else 'bad'} film number {number},{number % 2}\n" for number in range(120))
+    (tmp_path / "reviews.csv").write_text("text,label\n" + rows)
+    (tmp_path / "c.yaml").write_text("training: {max_epochs: 1}\n")
+    command = ["search", "classification", "--config", "c.yaml", "--data.train", "reviews.csv", "--out", "found"]
+    return [*command, "--search.training.learning_rate", "0.001:0.1:log"]
+
+
+def test_a_search_is_not_continued_with_another_config_file_or_other_data(reviews, tmp_path, capsys):
+    command = [*reviews, "--preset", "bag", "--data.dev_size", "10", "--trials"]
+    assert main([*command, "1"]) == 0
+    rows = (tmp_path / "reviews.csv").read_text()
+    (tmp_path / "reviews.csv").write_text(rows + "a good film,1\n")
+    assert main([*command, "2"]) == 2
+    assert "search: the data have changed since the search began; put the old files back" in capsys.readouterr().err
+    (tmp_path / "reviews.csv").write_text(rows)
+    (tmp_path / "c.yaml").write_text("training: {max_epochs: 2}\n")
+    assert main([*command, "2"]) == 2
+    assert "has other settings or ranges (training.max_epochs); repeat its command" in capsys.readouterr().err
+    (tmp_path / "c.yaml").write_text("training: {max_epochs: 1}\n")
+    assert main([*command, "2"]) == 0
+    assert (tmp_path / "found/trials.csv").read_text().count("complete") == 2
+
+
+def test_a_search_without_dev_examples_is_refused_before_any_training(reviews, tmp_path, capsys):
+    assert main([*reviews, "--trials", "1"]) == 2  # score folds are chosen, which hold nothing out of the trial itself
+    assert "there are no dev examples to compare the trials with; hold some out, as with --data" in capsys.readouterr().err
+    assert not (tmp_path / "found").exists()
 
 
 def test_the_command(runs, tmp_path, monkeypatch, capsys):

@@ -19,7 +19,8 @@ options are those of `regard train TASK`. Repeat the command to continue a searc
 _EXAMPLES = """\
   regard search translation --data.train pairs.tsv --search.training.learning_rate 0.0005:0.005:log \\
       --search.model.hidden_size 64,128,256 --training.max_minutes 5 --trials 20 --out runs/search
-  regard search classification --data.train reviews.csv --search.training.label_smoothing 0.0:0.2 --trials 10"""
+  regard search classification --data.train reviews.csv --data.dev_size 500 \\
+      --search.training.label_smoothing 0.0:0.2 --trials 10"""
 # Options of `regard train` that are not settings; True for those with a value.
 _FLAGS = {"--preset": True, "--config": True, "--from": True, "--distill": True, "--overwrite": False}
 
@@ -72,7 +73,6 @@ def _search(task: str, given: Mapping[str, str], others: Sequence[str], trials: 
         folder,
         trials=trials,
         seed=first.seed,
-        facts=f"{task} {fixed}",
         after_trial=lambda found: write_table(found, folder / "trials.csv"),
         say=lambda text: show(text, flush=True),
     )

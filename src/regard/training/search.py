@@ -5,7 +5,6 @@ score so far is worse than the median of earlier trials at the same validation i
 """
 
 import csv
-import json
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -17,13 +16,19 @@ from typing import Any
 
 from regard import disk
 from regard.config.fields import walk
+from regard.config.loading import changed_names, dump_config, flatten
 from regard.config.run import RunConfig
 from regard.errors import ConfigError, DataError, Interrupted, RegardError, RequestError, install_command, one_line
 from regard.training.run import Callback, Run
 from regard.training.trainer import fit
 
-# Number of random trials at the beginning, none of which is pruned; later trials use the scores of earlier ones.
+# Number of random trials at the beginning, none of which is pruned; later trials use the scores of earlier ones. As many
+# failures in a row end the search.
 _RANDOM = 5
+_NO_DEV = (
+    "search: there are no dev examples to compare the trials with; hold some out, as with --data.dev_size 500, or name a file "
+    "with --data.dev"
+)
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,14 @@ class _Watch(Callback):
 
     def start(self, run: Run) -> None:
         if not len(run.task.data.dev):
-            raise DataError("search: there are no dev examples to compare the trials with; name a file with --data.dev")
+            raise DataError(_NO_DEV)
+        study, found = self.trial.study, run.task.data.fingerprint
+        searched = {name: value for name, value in self.trial.params.items() if name.startswith(("data.", "distillation."))}
+        if study.user_attrs.get(f"data {searched}", found) != found:  # if files are searched, each choice has its own data
+            raise DataError(
+                "search: the data have changed since the search began; put the old files back, or name another --out"
+            )
+        study.set_user_attr(f"data {searched}", found)
 
     def after_validation(self, run: Run, scores: dict[str, Any]) -> None:
         import optuna
@@ -125,7 +137,6 @@ def search(
     *,
     trials: int,
     seed: int = 1,
-    facts: str = "",
     after_trial: Callable[[list[Found]], object] = lambda found: None,
     say: Callable[[str], object] = lambda text: None,
 ) -> list[Found]:
@@ -137,13 +148,13 @@ def search(
         folder: Folder of the study, which a further call continues.
         trials: Number of trials that the study has at the end, without those that failed.
         seed: Seed of the search.
-        facts: Description of everything else that decides the runs; a study is only continued with the same.
         after_trial: Function that is called with all trials, the best first, after each.
         say: Function that prints a message.
 
     Raises:
-        ConfigError: If a range does not suit its setting, the study has other settings or facts, or Optuna is not installed.
-        DataError: If the data cannot be read, or have no dev examples.
+        ConfigError: If a range does not suit its setting, no dev examples are held out, the study has other settings, another
+            process searches in the folder, several trials in a row fail, or Optuna is not installed.
+        DataError: If the data cannot be read, have changed since the search began, or have no dev examples.
         Interrupted: If a signal stopped a trial. Its settings are tried again when the search continues.
     """
     try:
@@ -153,24 +164,32 @@ def search(
     ends = [build({name: one.ends()[place] for name, one in ranges.items()}, str(folder / "0")) for place in (0, 1)]
     types = {name: facts.type for name, facts, _ in walk(ends[0])}
     ranges = {name: _typed(name, one, types.get(name)) for name, one in ranges.items()}
+    for data in (one.data for one in ends):
+        if not any((getattr(data, "dev", ()), getattr(data, "dev_size", 1), getattr(data, "folds", 0))):
+            raise ConfigError(_NO_DEV)  # before any training, such as that of the models of `training.score_folds`
+    own = flatten(dump_config(ends[0])) | {name: repr(one) for name, one in ranges.items()} | {"out": "", "chosen": []}
     folder.mkdir(parents=True, exist_ok=True)
-    study = _open_study(folder, json.dumps([facts, {name: repr(one) for name, one in sorted(ranges.items())}]))
-    while True:
-        found = _found(study, folder)
-        if sum(one.state != "failed" for one in found) >= trials:
-            return found
-        if len(found) >= trials + _RANDOM and not any(one.state == "complete" for one in found):
-            raise ConfigError(f"search: all {len(found)} trials failed; the messages above say why")
-        study.sampler = optuna.samplers.TPESampler(seed=seed + len(found), n_startup_trials=_RANDOM)
-        trial = study.ask()
-        settings = {name: one.suggest(trial, name) for name, one in ranges.items()}
-        say(f"trial {trial.number}: " + ", ".join(f"{name} {value}" for name, value in settings.items()))
-        _run(study, trial, partial(build, settings, str(folder / str(trial.number))), say)
-        after_trial(_found(study, folder))
+    with disk.locked(folder / "lock") as holder:
+        if holder:
+            raise ConfigError(f"{holder} searches in '{folder}'; wait until that search has ended, or name another --out")
+        study, failures = _open_study(folder, own), 0
+        while True:
+            found = _found(study, folder)
+            if sum(one.state != "failed" for one in found) >= trials:
+                return found
+            if failures == _RANDOM:
+                raise ConfigError(f"search: {failures} trials in a row failed; the messages above say why")
+            study.sampler = optuna.samplers.TPESampler(seed=seed + len(found), n_startup_trials=_RANDOM)
+            trial = study.ask()
+            settings = {name: one.suggest(trial, name) for name, one in ranges.items()}
+            say(f"trial {trial.number}: " + ", ".join(f"{name} {value}" for name, value in settings.items()))
+            succeeded = _run(study, trial, partial(build, settings, str(folder / str(trial.number))), say)
+            failures = 0 if succeeded else failures + 1
+            after_trial(_found(study, folder))
 
 
-def _open_study(folder: Path, own: str) -> Any:
-    """Return the study of a folder, which must have been made with the same description `own`."""
+def _open_study(folder: Path, own: dict[str, Any]) -> Any:
+    """Return the study of a locked folder, which must have been made with the same settings and ranges `own`."""
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
@@ -189,19 +208,20 @@ def _open_study(folder: Path, own: str) -> Any:
         )
     except (ValueError, LookupError, TypeError) as error:
         raise DataError(f"{log} is damaged ({error!s:.200}); remove it and its folder, or name another --out") from error
-    if study.user_attrs.get("own", own) != own:
+    if changed := changed_names(study.user_attrs.get("settings", own), own):
         raise ConfigError(
-            f"the search in '{folder}' has other settings or ranges; repeat its command to continue it, or name another --out"
+            f"the search in '{folder}' has other settings or ranges ({', '.join(changed[:5])}); repeat its command with "
+            "the same --config to continue it, or name another --out"
         )
-    study.set_user_attr("own", own)
+    study.set_user_attr("settings", own)
     for one in study.get_trials(states=[optuna.trial.TrialState.RUNNING]):  # of a search that was interrupted
         study.tell(one.number, state=optuna.trial.TrialState.FAIL)
         study.enqueue_trial(one.params)
     return study
 
 
-def _run(study: Any, trial: Any, build: Callable[[], RunConfig], say: Callable[[str], object]) -> None:
-    """Run a trial, and tell the study how it ended."""
+def _run(study: Any, trial: Any, build: Callable[[], RunConfig], say: Callable[[str], object]) -> bool:
+    """Run a trial, tell the study how it ended, and return False if it failed."""
     import optuna
 
     watch = _Watch(trial)
@@ -221,6 +241,8 @@ def _run(study: Any, trial: Any, build: Callable[[], RunConfig], say: Callable[[
     except RegardError as error:
         study.tell(trial, state=optuna.trial.TrialState.FAIL)
         say(f"trial {trial.number} failed: {one_line(str(error))}")
+        return False
+    return True
 
 
 def _typed(name: str, found: Range, type_: Any) -> Range:
@@ -239,13 +261,14 @@ def _found(study: Any, folder: Path) -> list[Found]:
         Found(
             one.number,
             {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in one.params.items()},
-            score=None if (best := one.user_attrs.get("best")) is None else abs(best),
-            monitor=str(one.user_attrs.get("monitor", "")),
+            score=None if (best := one.user_attrs.get("best")) is None else -best if monitor == "loss" else best,
+            monitor=monitor,
             state={"COMPLETE": "complete", "PRUNED": "pruned"}.get(one.state.name, "failed"),
             folder=str(folder / str(one.number)),
         )
         for one in study.get_trials(deepcopy=False)
         if one.state.is_finished()
+        for monitor in [str(one.user_attrs.get("monitor", ""))]
     ]
     return sorted(found, key=lambda one: (one.state == "complete", one.value), reverse=True)
 
