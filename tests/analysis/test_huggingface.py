@@ -111,6 +111,21 @@ def test_sites_of_a_decoder(kind):
     assert more.target_text.startswith(TEXT)
 
 
+@pytest.mark.parametrize("generation", [None, {"max_new_tokens": 3, "do_sample": False}])
+def test_padding_before_a_text_is_left_out(generation):
+    tokenizer = wrap("bytes")
+    tokenizer.padding_side = "left"
+    model = build("GPT2LMHeadModel", "GPT2Config", vocab_size=90, n_positions=64, n_embd=16, n_layer=2, n_head=4)
+    encoded = tokenizer([TEXT, TEXT * 2], padding=True, return_tensors="pt")
+    assert not encoded["attention_mask"][0, 0]
+    alone, row = (
+        regard.from_huggingface(model, tokenizer, text, batch=batch, generation=generation)
+        for text, batch in ((TEXT, None), (encoded, 0))
+    )
+    assert row.target_tokens == alone.target_tokens
+    np.testing.assert_allclose(row.weights["decoder.1"], alone.weights["decoder.1"], atol=1e-6)
+
+
 @pytest.mark.parametrize("beams", [1, 3])
 def test_an_encoder_and_a_decoder(beams):
     model, tokenizer = t5().eval(), wrap("sentencepiece")

@@ -136,6 +136,12 @@ def test_what_makes_no_sense_is_refused(build, message):
         build()
 
 
+def test_added_zeros_are_made_where_the_attention_is():
+    attention = MultiHead(8, 2, modifiers=[AddedKeys(learned=False, zero=True)]).to("meta", torch.bfloat16)
+    assert [(each.device.type, each.dtype) for each in attention.modifiers[0].extra()] == [("meta", torch.bfloat16)] * 2
+    assert not attention.modifiers[0].state_dict()
+
+
 def test_a_modifier_of_another_attention_is_refused():
     gate = OutputGate()
     MultiHead(8, 2, modifiers=[gate])

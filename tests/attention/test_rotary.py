@@ -1,5 +1,9 @@
 """Layouts and scalings of rotary positions against `transformers`, and positions that the caller gives."""
 
+import copy
+import pickle
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -150,6 +154,42 @@ def test_rotations_that_a_search_kept_serve_training():
     needs = heads.clone().requires_grad_()
     rotary.rotate(needs, 0).sum().backward()
     assert torch.isfinite(needs.grad).all()
+
+
+@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.jacrev])
+def test_nothing_of_a_transform_is_kept(transform):
+    attention = MultiHead(8, 2, positions=Rotary())
+    inputs = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
+    transform(lambda x: attention(x).context.sum())(inputs)
+    copied = pickle.loads(pickle.dumps(copy.deepcopy(attention)))
+    assert torch.equal(copied(inputs).context, attention(inputs).context)
+
+
+def test_what_a_recorded_update_reads_stays_when_the_cache_grows(monkeypatch):
+    rotary, heads = Rotary(), torch.randn(1, 2, 5, 8)
+    rotary.rotate(heads, 3)
+    read = weakref.ref(rotary._kept[1])
+    with monkeypatch.context() as recording:
+        recording.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+        recording.setattr(torch.Tensor, "is_cuda", True)
+        rotary.rotate(heads, 3)
+    rotary.rotate(heads, 200)
+    assert rotary._kept[1] is not read() is not None
+
+
+@pytest.mark.parametrize("layout", ["pairs", "half"])
+@pytest.mark.parametrize(("rows", "keys"), [(0, 4), (2, 0)])
+def test_gradients_without_rows_or_keys(layout, rows, keys):
+    query, key = torch.randn(rows, 3, 8, requires_grad=True), torch.randn(rows, keys, 8, requires_grad=True)
+    MultiHead(8, 2, positions=Rotary(layout=layout))(query, key).context.sum().backward()
+    assert not key.grad.numel()
+
+
+def test_a_bias_with_a_key_mask_inside_vmap():
+    attention, inputs = MultiHead(8, 2, positions=RelativeBias(2)), torch.randn(3, 5, 8)
+    mask = torch.tensor([[True, True, True, False, False], [True] * 5, [True, False, True, False, True]])
+    found = torch.vmap(lambda x, k: attention(x[None], key_mask=k[None], need_weights=False).context[0])(inputs, mask)
+    torch.testing.assert_close(found, attention(inputs, key_mask=mask, need_weights=False).context)
 
 
 def test_a_subclass_may_learn_its_frequencies():

@@ -52,6 +52,14 @@ def test_rouge_by_hand():
     assert f"ROUGE      {found.rouge1:.2f} / {found.rouge2:.2f} / {found.rougeL:.2f}" in found.render()
 
 
+@pytest.mark.parametrize(
+    ("text", "reference", "found"),
+    [("की", "का", 0), ("ก็ดี", "กี่ด", 0), ("cafe\u0301", "caf\u00e9", 100), ("يَد", "يَد", 100), ("snake_case", "snake case", 100)],
+)
+def test_rouge_of_words_with_marks(text, reference, found):
+    assert rouge([text], [reference], str)["rouge1"] == pytest.approx(found)
+
+
 def test_rouge_without_torchmetrics(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchmetrics.functional.text.rouge", None)
     with pytest.raises(RequestError, match=r"ROUGE needs torchmetrics, which is not installed: pip install 'regard\[rouge\]"):

@@ -122,6 +122,11 @@ def read_text(tokenizer: Any, text: Any, side: str = "text", *, batch: int | Non
     if count > 1:
         tensors = {name: value[number : number + 1] if len(value) == count else value for name, value in tensors.items()}
     text_of = tuple(text.sequence_ids(number)) if getattr(text, "is_fast", False) else ()
+    mask, shape = tensors.get("attention_mask"), tensors["input_ids"].shape
+    if mask is not None and mask.shape == shape and mask.any():
+        first = int(mask[0].ne(0).int().argmax())  # without padding before a text, whose positions count from 0
+        tensors = {name: value[:, first:] if value.shape == shape else value for name, value in tensors.items()}
+        text_of = text_of[first:]
     return Inputs(tensors, words=words, word_of=word_of if words else (), text_of=text_of)
 
 

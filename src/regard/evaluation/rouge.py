@@ -1,21 +1,21 @@
 """ROUGE, the overlap of summaries with their references, computed by torchmetrics (extra `rouge`)."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
+from unicodedata import category
 
 from regard.errors import RequestError, install_command
+from regard.text.strings import to_form
 
 KEYS = ("rouge1", "rouge2", "rougeL")
 """Names of the scores: the overlap of words, of pairs of words, and the longest common subsequence."""
-_WORD = re.compile(r"[^\W_]+")
 
 
 def rouge(texts: Sequence[str], references: Sequence[str], separate: Callable[[str], str]) -> dict[str, Any]:
     """Return ROUGE-1, ROUGE-2 and ROUGE-L: F1 from 0 to 100, the mean over texts, without stemming.
 
-    Words are runs of letters and digits of any script in lower case. For ASCII text, the scores are those of Google's
-    `rouge-score`.
+    Words are runs of letters, their marks and digits, of any script, in NFC and lower case. For ASCII text, the scores are
+    those of Google's `rouge-score`.
 
     Args:
         texts: Texts that a model wrote.
@@ -33,7 +33,8 @@ def rouge(texts: Sequence[str], references: Sequence[str], separate: Callable[[s
         raise RequestError(f"ROUGE needs torchmetrics, which is not installed: {install_command('rouge')}") from error
 
     def words(text: str) -> list[str]:
-        return _WORD.findall(separate(text).lower())
+        lower = separate(to_form(text, "nfc")).lower()
+        return "".join(each if category(each)[0] in "LMN" else " " for each in lower).split()
 
     scores = rouge_score(list(texts), list(references), normalizer=str, tokenizer=words, rouge_keys=KEYS)
     return {key: 100 * float(scores[f"{key}_fmeasure"]) for key in KEYS}

@@ -1,5 +1,6 @@
 """Classifiers with a pretrained encoder, from training to a bundle without a network."""
 
+import math
 import random
 import shutil
 from dataclasses import replace
@@ -14,6 +15,7 @@ from safetensors.torch import load_file
 import regard
 from regard.config.loading import load_config, read_config
 from regard.errors import BundleError, ConfigError, Interrupted, RequestError
+from regard.text.symbols import END
 from regard.training.callbacks import Checkpointing
 
 pytest.importorskip("transformers")
@@ -64,6 +66,21 @@ def test_from_training_to_a_bundle(tuning, texts, tmp_path):
     assert result.attention.source_word_of == (-1, 0, 1, 2, 3, -1)
     assert result.attention.weights["encoder.1"].shape == (2, 6, 6)
     assert "encoder.0" in loaded.model.sites
+
+
+def test_a_cut_text_is_shown_attributed_and_measured_as_the_model_reads_it(texts, tmp_path):
+    classifier = train(texts, tmp_path / "run", **{"data.max_tokens": 6})
+    long = "the film is good . the plot very"
+    [read], words = classifier.encode([long]), classifier.tokenizer.encode(long).first(6)
+    assert words.ids == read.tolist()
+    assert (words.ids[-1], words.word_of) == (END, [-1, 0, 1, 2, 3, -1])
+    for [result] in (classifier.attribute([long], ["leave_one_out"]), [classifier.classify([long])[0].attention]):
+        assert (result.source_words, result.source_word_of) == (("the", "film", "is", "good"), (-1, 0, 1, 2, 3, -1))
+    [found] = classifier.classify([long])
+    [shown] = classifier.attribute([long], ["leave_one_out"])
+    [without] = classifier.classify(["film is good"])
+    share = shown.weights["leave_one_out"][0, 1]
+    assert share == pytest.approx(math.log(found.probability) - math.log(without.probabilities[found.label]), abs=1e-5)
 
 
 def test_training_starts_from_the_weights_of_the_encoder(texts, tmp_path):

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from regard.attention.capabilities import is_plain
 from regard.attention.fast.softmax import softmax
 from regard.attention.masks import causal_mask, fused_mask, hide
+from regard.private_torch import is_transformed
 
 
 def split_heads(x: Float[Tensor, "B T HE"], num_heads: int) -> Float[Tensor, "B H T E"]:
@@ -84,8 +85,9 @@ def attend(
         need_weights: Whether to return the weights; if False, the second result is None.
     """
     plain = need_weights or normalizer is not None or change_scores is not None or change_weights is not None
-    # On a CPU, keys and values of different widths have no fused kernel; the fallback copies shared keys for each head.
-    fused = not query.is_cpu or key.shape[-1] == value.shape[-1]
+    # On a CPU, keys and values of different widths have no fused kernel (the fallback copies shared keys for each head), and
+    # neither has a bias with a gradient, which a transform hides.
+    fused = not query.is_cpu or (key.shape[-1] == value.shape[-1] and (bias is None or not is_transformed()))
     if not plain and fused and not is_products_fast(query, key.shape[2]):
         context = nn.functional.scaled_dot_product_attention(
             query,

@@ -200,6 +200,7 @@ class AddedKeys(HeadModifier):
     normalized = False
     added_key: Tensor
     added_value: Tensor
+    _like: Tensor
 
     def __init__(self, *, learned: bool = True, zero: bool = False) -> None:
         super().__init__()
@@ -216,6 +217,7 @@ class AddedKeys(HeadModifier):
                 "learned=False, zero=True"
             )
         self.shape = attention.num_kv_heads, 1, attention.head_size
+        self.register_buffer("_like", torch.empty(0, **factory), persistent=False)  # has the type and device of zeros
         # Only the learned key is a parameter; `extra` appends the key of zeros to it.
         for name in ("added_key", "added_value"):
             parameter = nn.Parameter(torch.empty(self.shape, **factory)) if self.learned else None
@@ -226,6 +228,6 @@ class AddedKeys(HeadModifier):
     def extra(self) -> tuple[Float[Tensor, "G N E"], Float[Tensor, "G N E"]]:
         """Return the added keys and values, first the learned ones, then zeros."""
         if not self.learned:
-            return torch.zeros(self.shape), torch.zeros(self.shape)
+            return self._like.new_zeros(self.shape), self._like.new_zeros(self.shape)
         after = (0, 0, 0, int(self.zero))
         return nn.functional.pad(self.added_key, after), nn.functional.pad(self.added_value, after)

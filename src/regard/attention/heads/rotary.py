@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.attention.arguments import check_instance, check_number, check_size
 from regard.attention.heads.positions import RelativePositions
 from regard.errors import ConfigError, nearest
+from regard.private_torch import is_transformed
 
 
 def turned_pairs(pairs: Float[Tensor, "*any n two"], rotations: Float[Tensor, "... n two"]) -> Float[Tensor, "*any n two"]:
@@ -209,6 +210,7 @@ class Rotary(RelativePositions):
             check_instance("Rotary", "scaling", scaling, RotaryScaling, "LinearScaling(4.0)")
         self.base, self.layout, self.scaling = base, layout, scaling
         self._kept: tuple[tuple[object, ...], Tensor] | None = None
+        self._recorded: dict[int, Tensor] = {}
 
     def check(self, num_heads: int, head_size: int) -> None:
         """Raise an error for heads of an odd width, whose features cannot be paired."""
@@ -229,6 +231,8 @@ class Rotary(RelativePositions):
 
     def rotate(self, heads: Float[Tensor, "B H T E"], positions: Tensor | int) -> Float[Tensor, "B H T E"]:
         """Rotate each pair of features by the angle for its position; an int p stands for the positions p, p + 1, …"""
+        if not torch.compiler.is_compiling() and not heads.numel():
+            return heads
         rotations = self._rotations(positions, heads, heads.shape[2])
         dtype = torch.promote_types(heads.dtype, torch.float32)
         pairs = heads.unflatten(-1, (2, -1)).mT if self.layout == "half" else heads.unflatten(-1, (-1, 2))
@@ -256,7 +260,8 @@ class Rotary(RelativePositions):
             return self._compute(positions[:, None], heads)
         end = positions + count
         cached = type(self) is Rotary and type(self.scaling) in _FIXED_SCALINGS and not torch.compiler.is_compiling()
-        if not cached or positions < 0 or end > _MOST_KEPT:  # a position is negative if there are more queries than keys
+        # A position is negative if there are more queries than keys. The tensors of a transform cannot be saved.
+        if not cached or positions < 0 or end > _MOST_KEPT or is_transformed():
             return self._compute(torch.arange(positions, end, device=heads.device), heads)
         # The cache's key includes the tensor's class, because a tracer's tensors have no values that other calls could use.
         key = (self.base, self.scaling, heads.shape[-1], heads.dtype, heads.device, type(heads))
@@ -265,6 +270,8 @@ class Rotary(RelativePositions):
             with torch.inference_mode(False), torch.no_grad():  # so that training can use the cache too
                 kept = key, self._compute(torch.arange(max(_KEPT_POSITIONS, 2 * end), device=heads.device), heads)
             self._kept = kept
+        if heads.is_cuda and torch.cuda.is_current_stream_capturing():
+            self._recorded[id(kept[1])] = kept[1]  # the CUDA graph reads this memory after the cache has grown
         return kept[1][positions:end]
 
     def _compute(self, positions: Tensor, heads: Tensor) -> Float[Tensor, "... n two"]:

@@ -264,5 +264,4 @@ def divergence(first: Float[np.ndarray, " W"], second: Float[np.ndarray, " W"]) 
 def _worded_texts(classifier: Classifier, texts: Sequence[str]) -> list[WordedText]:
     """Return the ids of each text, at most `data.max_tokens` of them, with the word that each token belongs to."""
     longest = classifier.config.data.max_tokens
-    encodings = (classifier.tokenizer.encode(text) for text in texts)
-    return [WordedText(np.array(one.ids[:longest], np.int32), np.array(one.word_of[:longest], np.int64)) for one in encodings]
+    return [WordedText.of(classifier.tokenizer.encode(text).first(longest)) for text in texts]

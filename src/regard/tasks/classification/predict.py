@@ -122,8 +122,7 @@ class Classifier(LabellingPredictor):
 
         found = []
         for one in self.classify(texts, record=record):
-            encoding, limit = self.tokenizer.encode(one.text), self.config.data.max_tokens
-            text = WordedText(np.array(encoding.ids[:limit], np.int32), np.array(encoding.word_of[:limit], np.int64))
+            text = WordedText.of(self.tokenizer.encode(one.text).first(self.config.data.max_tokens))
             if not text.num_words:
                 raise RequestError("attribute: a text contains no word, expected at least one")
             # How far attention can be trusted, if it was measured, says nothing about attributions.

@@ -14,6 +14,7 @@ from regard.tasks.faithfulness import SHARES, MeasuredProbe
 from regard.tasks.probe import Probe, between
 from regard.tasks.requests import pad, padded_batches
 from regard.text.symbols import UNKNOWN
+from regard.text.tokenizers.tokenizer import Encoding
 
 _RANDOM_ORDERS = 3
 
@@ -26,6 +27,11 @@ class WordedText:
     """Token ids (S,)."""
     word_of: np.ndarray
     """Index (S,) of the word of each token, from 0; −1 for tokens that belong to no word, which are never deleted."""
+
+    @classmethod
+    def of(cls, encoding: Encoding) -> "WordedText":
+        """Return the tokens of an encoded text."""
+        return cls(np.array(encoding.ids, np.int32), np.array(encoding.word_of, np.int64))
 
     @property
     def num_words(self) -> int:

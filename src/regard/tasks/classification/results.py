@@ -53,8 +53,8 @@ def build_record(
     The model read the first `num_tokens` tokens. `attention` has one row for the label or, at sites of an encoder, one for each
     token. `note` says how well the attention can be trusted; it is empty if this was not measured.
     """
-    encoding = tokenizer.encode(found.text)
-    tokens, word_of = list(encoding.tokens[:num_tokens]), list(encoding.word_of[:num_tokens])
+    encoding = tokenizer.encode(found.text).first(num_tokens)
+    tokens, word_of = encoding.tokens, encoding.word_of
     if not tokens:  # the model gets one unknown word for an empty text
         tokens, word_of = [""] * num_tokens, [-1] * num_tokens
     note = note or NOTE

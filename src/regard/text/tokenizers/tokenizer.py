@@ -22,7 +22,7 @@ from regard.errors import ConfigError, DataError
 from regard.scripts import ends_word, is_spaceless
 from regard.text.split import ranges
 from regard.text.strings import to_form
-from regard.text.symbols import SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN, WHITE_SPACE, restore_space, show_space
+from regard.text.symbols import END, SPECIAL_TOKENS, UNKNOWN, UNKNOWN_TOKEN, WHITE_SPACE, restore_space, show_space
 from regard.text.tokenizers.file import read_tokenizer, write_tokenizer
 from regard.text.tokenizers.pretrained import PretrainedScheme
 from regard.text.tokenizers.resolve import resolve_kinds
@@ -46,6 +46,14 @@ class Encoding:
     """The words with the original case."""
     word_of: list[int]
     """Index of each token's word; −1 for padding, start and end symbols. The space before a word belongs to that word."""
+
+    def first(self, longest: int) -> "Encoding":
+        """Return the first tokens as a classifier reads them; see `regard.text.corpora.cut_rows`."""
+        kept = list(range(min(longest, len(self.ids))))
+        if len(self.ids) > longest and self.ids[-1] == END:
+            kept[-1] = len(self.ids) - 1
+        ids, tokens, word_of = ([values[n] for n in kept] for values in (self.ids, self.tokens, self.word_of))
+        return Encoding(ids, tokens, self.words, word_of)
 
 
 class Tokenizer:
