@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any
-from unicodedata import category
+from unicodedata import category, normalize
 
 from regard.errors import RequestError, install_command
-from regard.text.strings import to_form
 
 KEYS = ("rouge1", "rouge2", "rougeL")
 """Names of the scores: the overlap of words, of pairs of words, and the longest common subsequence."""
@@ -33,7 +32,7 @@ def rouge(texts: Sequence[str], references: Sequence[str], separate: Callable[[s
         raise RequestError(f"ROUGE needs torchmetrics, which is not installed: {install_command('rouge')}") from error
 
     def words(text: str) -> list[str]:
-        lower = separate(to_form(text, "nfc")).lower()
+        lower = separate(normalize("NFC", text)).lower()
         return "".join(each if category(each)[0] in "LMN" else " " for each in lower).split()
 
     scores = rouge_score(list(texts), list(references), normalizer=str, tokenizer=words, rouge_keys=KEYS)

@@ -52,8 +52,8 @@ class Encoding:
         kept = list(range(min(longest, len(self.ids))))
         if len(self.ids) > longest and self.ids[-1] == END:
             kept[-1] = len(self.ids) - 1
-        ids, tokens, word_of = ([values[n] for n in kept] for values in (self.ids, self.tokens, self.word_of))
-        return Encoding(ids, tokens, self.words, word_of)
+        ids, tokens = [self.ids[n] for n in kept], [self.tokens[n] for n in kept]
+        return Encoding(ids, tokens, self.words, [self.word_of[n] for n in kept])
 
 
 class Tokenizer:
