@@ -1,11 +1,20 @@
 """When a model is packed, which parts of it are, and that searches find the same."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from regard.config import EncoderConfig, LuongDecoderConfig, RecurrentConfig, TransformerConfig
+from regard.config import (
+    AdditiveConfig,
+    DifferentialAttentionConfig,
+    EncoderConfig,
+    LuongDecoderConfig,
+    RecurrentConfig,
+    TransformerConfig,
+)
 from regard.decoding import beam_search, greedy
 from regard.inference import pack
 from regard.inference.linear import PackedLinear, QuantizedLinear
@@ -175,6 +184,16 @@ def test_changed_weights_are_seen_by_the_next_search(texts):
     model.output.weight.data.copy_(model.output.weight.data.roll(1, 0))
     assert found(model, texts) != before
     assert found(model, texts) == found(Unpacked(model), texts)
+
+
+@pytest.mark.parametrize("attention", [AdditiveConfig(), DifferentialAttentionConfig()], ids=["additive", "differential"])
+@torch.no_grad()
+def test_attention_that_is_not_packed_computes_in_bfloat16_too(attention, texts):
+    model = build(replace(TRANSFORMER, cross_attention=attention)).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        states = [(one, one.encode(*texts)) for one in (model, pack(model, BATCH))]
+        plain, packed = (one.step(torch.full((BATCH, 1), 4), state)[0].float() for one, state in states)
+    torch.testing.assert_close(packed, plain, rtol=0, atol=0.1 * plain.abs().max().item())
 
 
 class Counter(TorchDispatchMode):

@@ -172,9 +172,25 @@ def test_scheduled_sampling_feeds_copied_words_as_unknown_ones(batch):
     with torch.no_grad():
         model.gate.bias.fill_(-50)  # it always copies
     fed = model.draft(batch.target_in, model.encode(batch.source, batch.source_mask), batch.target_in == START, None)
-    assert set(fed[1, 1:].tolist()) <= {TARGETS, END}
-    assert set(model._known(fed)[1, 1:].tolist()) <= {UNKNOWN, END}
+    assert set(fed[0, 1:].tolist()) <= {5, TARGETS + 1, TARGETS + 2, END}
+    assert set(model._known(fed)[0, 1:].tolist()) <= {5, UNKNOWN, END}
+    assert fed[1, 2:].tolist() == [PAD, PAD]
     objective(model, batch, use_gold=batch.target_in == START)[0].backward()
+
+
+def test_padding_does_not_count_in_the_loss_of_coverage(batch):
+    model, losses = create(CASES["coverage"]), []
+    for padding in (0, 7):
+        words = torch.tensor([[START, 1, *[PAD] * padding]])
+        state = model.encode(batch.source[1:], batch.source_mask[1:])
+        losses.append(model.decode(words, state, use_gold=words == START)[1].loss)
+    torch.testing.assert_close(losses[1], losses[0])
+
+
+def test_the_end_is_allowed_where_no_other_word_is(batch):
+    limits = {"min_length": 25, "no_repeat_ngrams": 1, "suppress_unknown": True}
+    found = greedy(create(CASES["transformer"]), batch.source, batch.source_mask, max_length=30, **limits)
+    assert [(one.finished, len(set(one.tokens)) == len(one.tokens)) for one in found] == [(True, True)] * 2
 
 
 def test_refusals():

@@ -53,7 +53,8 @@ def word_costs(
         costs[..., word] = torch.inf
     if words.shape[-1] < decoding.min_length:
         costs[..., END] = torch.inf
-    costs[..., END].masked_fill_(costs.isinf().all(-1), 0.0)
+    impossible = costs.isinf() | log_probabilities.isneginf()  # a model that copies gives words of other sources −∞
+    costs[..., END].masked_fill_(impossible.all(-1), 0.0)
     return costs if forced is None else costs.masked_fill_((forced != PAD)[:, None, None], 0.0)
 
 

@@ -83,7 +83,8 @@ def _pack(module: nn.Module, sentences: int, int8: bool) -> nn.Module:
     if joint is not None:
         copied.__dict__["joint_projection"] = joint
     if isinstance(module, Seq2Seq):  # a model, or a part of one: the member of an ensemble
-        copied.__dict__["packed"] = True
+        attention = (one for name, one in module.named_modules() if isinstance(one, Attention) and name[:7] != "encoder")
+        copied.__dict__.update(packed=True, packed_whole=all(is_exactly(one, MultiHead) for one in attention))
     return copied
 
 

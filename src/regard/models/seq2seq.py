@@ -79,6 +79,8 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
     """Whether a step's attention or readout is an input of the next step, so that even a known target is read in a loop."""
     packed = False
     """Whether this is a packed copy (`regard.inference.pack`), whose linear maps choose the number format of their products."""
+    packed_whole = False
+    """Whether the attention of the decoder is packed too, so that no module relies on autocast."""
     policy: Policy | None = None
     """Rule for how much of the source is read before each word is chosen; None for the whole source."""
     alignment_step: Step = "produce"
@@ -203,7 +205,7 @@ class Seq2Seq(nn.Module, ABC, Generic[State]):
             for position in range(1, words.shape[1]):
                 logits, _, state = self.step(words[:, position - 1, None], state, reweight=reweight)
                 best = logits[:, 0].argmax(dim=-1)
-                words[:, position] = torch.where(gold[:, position], words[:, position], best)
+                words[:, position] = torch.where(gold[:, position] | (words[:, position] == PAD), words[:, position], best)
         finally:
             self.train(training)
         fed[rows] = words

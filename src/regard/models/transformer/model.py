@@ -90,7 +90,7 @@ class TransformerModel(Seq2Seq[TransformerState]):
         self.check_reweight(reweight)
         sites = self.sites_of(state, record, reweight, 1)
         # On a CPU, packed products use autocast's type; casting all other numbers too would take longer than it saves.
-        exact = self.packed and tokens.device.type == "cpu"
+        exact = self.packed_whole and tokens.device.type == "cpu"
         with torch.autocast("cpu", enabled=False) if exact and torch.is_autocast_enabled("cpu") else nullcontext():
             # All hypotheses are at the same position, so each word is embedded as a sequence of length 1.
             embedded = self.embed(tokens.flatten()[:, None], state.length).view(*tokens.shape, -1)
