@@ -21,12 +21,10 @@ def test_scores_equal_those_of_seqeval_on_random_tags(tags):
         predicted = [[tag if random.random() < 0.6 else str(random.choice(tags)) for tag in row] for row in gold]
         for row in gold:
             assert [(span.label or "_", span.start, span.end - 1) for span in find_spans(row)] == get_entities(row)
-        found = score_tags(gold, predicted)
-        if not found.spans:  # every tag is O
-            continue
+        found = score_tags(gold, predicted, spans=True)
         expected = [score(gold, predicted) for score in (f1_score, precision_score, recall_score, accuracy_score)]
         np.testing.assert_allclose([found.f1, found.precision, found.recall, found.accuracy], expected, atol=1e-12)
-        report = classification_report(gold, predicted, output_dict=True)
+        report = classification_report(gold, predicted, output_dict=True) if found.labels else {}
         for one in found.labels:
             other = report[one.label or "_"]
             expected = [other[name] for name in ("precision", "recall", "f1-score", "support")]
@@ -37,6 +35,17 @@ def test_spans_worked_by_hand():
     tags = ["I-PER", "I-PER", "O", "B-LOC", "B-LOC", "I-PER", "O", "I-LOC"]  # the third name has another type inside
     assert find_spans(tags) == [Span(0, 2, "PER"), Span(3, 4, "LOC"), Span(4, 5, "LOC"), Span(5, 6, "PER"), Span(7, 8, "LOC")]
     assert find_spans(["O", "O"]) == find_spans([]) == []
+    assert find_spans(["B-LOC", "_", "I-LOC", "X", "X-LOC"]) == [Span(0, 1, "LOC"), Span(2, 3, "LOC")]
+
+
+def test_tags_of_a_file_do_not_decide_whether_spans_are_scored():
+    gold, predicted = [["B-LOC", "I-LOC", "O", "_"]], [["B-LOC", "O", "O", "O"]]
+    found = score_tags(gold, predicted, spans=True)
+    assert (found.spans, found.f1, found.accuracy) == (True, 0, 0.5)
+    assert ("_", "O", 1) in found.confusions
+    outside = score_tags([["O", "O"]], [["O", "O"]], spans=True)
+    assert (outside.f1, outside.precision, outside.recall, outside.accuracy, outside.labels) == (0, 0, 0, 1, ())
+    assert "span F1    0.00" in outside.render()
 
 
 def test_parts_of_speech_are_no_spans():
@@ -44,7 +53,7 @@ def test_parts_of_speech_are_no_spans():
     assert not are_spans(["NOUN", "VERB"])
     assert not are_spans(["O", "B-LOC", "NOUN"])
     assert not are_spans(["O"])
-    found = score_tags([["DET", "NOUN"], ["VERB"]], [["DET", "VERB"], ["VERB"]])
+    found = score_tags([["DET", "NOUN"], ["VERB"]], [["DET", "VERB"], ["VERB"]], spans=False)
     assert (found.spans, found.accuracy, found.f1) == (False, 2 / 3, 2 / 3)
     assert found.confusions == (("NOUN", "VERB", 1),)
     assert "NOUN        VERB      1" in found.render()
@@ -52,7 +61,7 @@ def test_parts_of_speech_are_no_spans():
 
 def test_the_table_names_types_and_confusions():
     gold, predicted = [["B-PER", "I-PER", "O", "B-LOC"]], [["B-PER", "I-PER", "O", "B-ORG"]]
-    found = score_tags(gold, predicted)
+    found = score_tags(gold, predicted, spans=True)
     assert (found.precision, found.recall, found.f1, found.accuracy) == (0.5, 0.5, 0.5, 0.75)
     text = found.render()
     assert "4 words in 1 sentence\naccuracy   75.00%\nspan F1    50.00   (precision 50.00, recall 50.00)" in text
@@ -64,4 +73,4 @@ def test_the_table_names_types_and_confusions():
 @pytest.mark.parametrize(("gold", "predicted"), [([], []), ([[]], [[]]), ([["O"]], [["O", "O"]]), ([["O"]], [])])
 def test_wrong_sizes_are_refused(gold, predicted):
     with pytest.raises(ShapeError, match=r"score_tags: there are .* expected the same number for each sentence"):
-        score_tags(gold, predicted)
+        score_tags(gold, predicted, spans=True)

@@ -50,8 +50,8 @@ def are_spans(names: Iterable[str]) -> bool:
 def find_spans(tags: Sequence[str]) -> list[Span]:
     """Return the spans that tags mark, by the rules of CoNLL's `conlleval`, which seqeval follows by default.
 
-    A tag I or E continues a span whose last tag is B or I and whose type is the same; every other tag except `O` begins a span,
-    even an I without a B before it.
+    A tag I or E continues a span whose last tag is B or I and whose type is the same; every other tag B, I, E or S begins a
+    span, even an I without a B before it. All other tags, such as `O` and `_`, are outside spans.
     """
     spans: list[Span] = []
     before, label = "O", ""
@@ -59,7 +59,7 @@ def find_spans(tags: Sequence[str]) -> list[Span]:
         mark, _, kind = tag.partition("-")
         if mark in ("I", "E") and before in ("B", "I") and kind == label:
             spans[-1] = spans[-1]._replace(end=place + 1)
-        elif mark != "O":
+        elif mark in ("B", "I", "E", "S"):
             spans.append(Span(place, place + 1, kind))
         before, label = mark, kind
     return spans
@@ -117,8 +117,13 @@ class TagScores(Result):
         return "\n\n".join(parts)
 
 
-def score_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> TagScores:
+def score_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, spans: bool) -> TagScores:
     """Score the predicted tags of the words of sentences, given the true tags.
+
+    Args:
+        gold: The true tags of each sentence.
+        predicted: The predicted tags of each sentence.
+        spans: Whether the tags of the model mark spans (`are_spans`). Without true and predicted spans, their F1 is 0.
 
     Raises:
         ShapeError: If there are no tags, or a sentence has more true tags than predicted ones, or fewer.
@@ -130,7 +135,6 @@ def score_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
         (right, other) for one, two in zip(gold, predicted, strict=True) for right, other in zip(one, two, strict=True)
     )
     words, hits = pairs.total(), sum(count for (right, other), count in pairs.items() if right == other)
-    spans = are_spans(tag for pair in pairs for tag in pair)
     units = [_units(rows, spans) for rows in (gold, predicted)]
     counts = [Counter(unit[-1] for unit in found) for found in (*units, units[0] & units[1])]
     totals = [found.total() for found in counts]

@@ -146,6 +146,8 @@ def test_evaluation_equals_the_scores_of_its_tags(tagger, folder):
     known = tagger.tag(sentences, record=())[0].probabilities[:2]
     np.testing.assert_allclose(found.loss, -np.log(known).mean(), rtol=1e-5)
     assert "tags that the model does not know: B-ORG, B-PLANET" in found.render()
+    odd, outside = (tagger.evaluate([["Ada", "left", "Oslo"]], [named]) for named in (["B-PER", "_", "B-ORG"], ["O"] * 3))
+    assert (odd.spans, odd.f1, outside.spans, outside.f1) == (True, 0.5, True, 0)
     for wrong, message in (
         (([["a"]], [["O", "O"]]), "sentence 1 has 1 words and 2 tags"),
         (([], []), "got 0 sentences and 0 tags"),
@@ -254,6 +256,14 @@ def test_parts_of_speech_have_an_accuracy(settings, folder):
     assert (scores["spans"], scores["accuracy"] > 0.8, scores["f1"]) == (False, True, scores["accuracy"])
     [one] = found.tag(["dogs bark"])
     assert (one.tags, one.spans) == (("NOUN", "VERB"), ())
+
+
+def test_dev_sentences_without_spans_have_an_f1_of_0(settings, folder):
+    (folder / "outside.conll").write_text("left\tO\n.\tO\n")
+    data = {**settings["data"], "dev": [str(folder / "outside.conll")]}
+    training = {"training": {"monitor": "f1"}}
+    found = regard.fit(load_config({**settings, "data": data, "out": str(folder / "dry")}, training), progress=False)
+    assert (found.bundle.signature["scores"]["spans"], found.bundle.signature["scores"]["f1"]) == (True, 0)
 
 
 def test_it_can_be_trained_further_on_the_same_tags_only(tagger, settings, folder):

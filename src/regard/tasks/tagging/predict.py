@@ -128,7 +128,8 @@ class Tagger(LabellingPredictor):
         known = numbers >= 0
         loss = -float(log_p[known, numbers[known]].mean()) if known.any() else None
         predicted = [[names[place] for place in row.argmax(axis=-1).tolist()] for row in logits]
-        return replace(score_tags(tags, predicted), loss=loss, unknown=tuple(sorted(set(flat) - set(names))))
+        found = score_tags(tags, predicted, spans=are_spans(names))
+        return replace(found, loss=loss, unknown=tuple(sorted(set(flat) - set(names))))
 
     @torch.inference_mode()
     def _run(

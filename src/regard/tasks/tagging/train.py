@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.config import PretrainedTaggerConfig
-from regard.evaluation.spans import score_tags
+from regard.evaluation.spans import are_spans, score_tags
 from regard.models.taggers import TextTagger
 from regard.task import Scores, Trainable, Training, Validator
 from regard.tasks.classification.train import check_scores
@@ -55,7 +55,7 @@ class TaggingValidator(Validator):
         return tag_loss(logits, batch.tags).item()
 
     def score(self, nll: float, after_batch: Callable[[], None]) -> TaggingScores:
-        found = score_tags(*zip(*self._rows, strict=True))
+        found = score_tags(*zip(*self._rows, strict=True), spans=are_spans(self.task.parts.tags.names))
         names = ("accuracy", "f1", "precision", "recall", "spans", "words")
         return TaggingScores(nll, **{name: getattr(found, name) for name in names})
 
