@@ -28,7 +28,7 @@ from regard.text.opening import check_file
 
 T = TypeVar("T")
 
-FORMAT_VERSION = 11
+FORMAT_VERSION = 12
 """Version of the entries. Increase it when a change of the code gives another entry for the same files and settings."""
 
 MANIFEST = "manifest.json"

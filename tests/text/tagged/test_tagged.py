@@ -48,6 +48,32 @@ def test_conllu_has_comments_ranges_and_empty_words(tmp_path):
     assert found == [(["I", "ca", "n't"], ["PRON", "AUX", "PART"], 3)]
 
 
+def test_comments_are_told_from_words_in_files_with_spaces(tmp_path):
+    rows = "Eli B-PER\nleft O\n\n"
+    found, _ = read(tmp_path / "a.conll", f"# id 7\n{rows}# sent_id = 8\n# O\nRome B-LOC")
+    assert found == [(["Eli", "left"], ["B-PER", "O"], 2), (["#", "Rome"], ["O", "B-LOC"], 6)]
+    meta = f"# id 7\tdomain=en\n{rows.replace(' ', ' _ _ ')}"  # MultiCoNER
+    assert read(tmp_path / "b.conll", meta)[0] == [(["Eli", "left"], ["B-PER", "O"], 2)]
+    [(words, tags, _)], _ = read(tmp_path / "c.conll", f"# B-PER\n# SYM\n{rows}")
+    assert (words, tags) == (["#", "#", "Eli", "left"], ["B-PER", "SYM", "B-PER", "O"])
+    for wrong in ("# 7", "# text = Rome B-PER", "# x O"):
+        assert f"d.conll, line 1: '{wrong}' may be a comment" in refused(tmp_path / "d.conll", f"{wrong}\n{rows}")
+    assert "line 3: '# id 7' may be a comment or the word #" in refused(tmp_path / "e.conll", f"{rows.strip()}\n# id 7\n{rows}")
+    assert read(tmp_path / "f.conll", f"#\t7\n{rows}".replace(" ", "\t"))[0][0][1] == ["7", "B-PER", "O"]
+    assert read(tmp_path / "g.conll", "# O\nRome B-LOC")[0] == [(["#", "Rome"], ["O", "B-LOC"], 1)]
+
+
+def test_a_no_break_space_is_part_of_a_word(tmp_path):
+    assert read(tmp_path / "a.conll", "10\u00a0000  B-NUM\r\nleft O \n")[0] == [(["10_000", "left"], ["B-NUM", "O"], 1)]
+
+
+def test_ten_columns_need_a_choice(tmp_path):
+    row = "1\tEli\tEli\tPROPN\t_\t_\t0\tx\t_\t_"
+    message = refused(tmp_path / "a.conllu", f"# text = Eli\n{row}\n")
+    assert "a.conllu, line 2: has 10 columns, as CoNLL-U does; set data.columns to 1,3" in message
+    assert read(tmp_path / "a.conllu", row, columns=("0", "-1"))[0] == [(["1"], ["_"], 1)]
+
+
 def test_json_and_parquet_have_lists(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq

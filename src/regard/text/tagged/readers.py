@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from statistics import mode
 from typing import Any
 
 from regard.config import TaggedDataConfig
@@ -18,6 +19,7 @@ from regard.text.strings import normalise, quoted
 
 WHAT = "tagged sentences"
 _SPACE = re.compile(r"\s+")
+_CELL = re.compile(r"[^ \t\r]+")  # other white space, such as a no-break space, is part of a word
 # Ranges of words and empty words of CoNLL-U, which have no tags of their own.
 _NO_WORD = re.compile(r"\d+[-.]\d+")
 
@@ -76,19 +78,38 @@ def _conll_sentences(file: Path, data: TaggedDataConfig, report: ReadingReport) 
     needed = max(2, *(place + 1 if place >= 0 else -place for place in (first, second)))
     words: list[str] = []
     tags: list[str] = []
-    begin, problem, size, tabs = 0, "", 0, None
+    begin, problem, size, width = 0, "", 0, 0
     for lines, numbers in line_blocks(file, data.encoding, report.hashes):
-        tabs = any("\t" in line for line in lines) if tabs is None else tabs
+        if not width:  # the usual columns and tags of the first block tell comments from the word #
+            usual = [line for line in lines if line.strip() and not line.startswith(("# ", "-DOCSTART-"))]
+            tabs = any("\t" in line for line in usual)
+            rows = [_cells(line, tabs) for line in usual]
+            width = mode(map(len, rows)) if rows else 0
+            known = {"O", *(tag for row in rows for tag in row[second:][:1])}
         for number, line in zip(numbers, lines, strict=True):
             if line is not OVER_LONG_LINE and (not line.strip() or line.startswith("-DOCSTART-")):
                 if begin:
                     yield words, tags, begin, problem
                 words, tags, begin, problem, size = [], [], 0, "", 0
                 continue
-            if tabs and line.startswith("#") and "\t" not in line:
+            if line.startswith("#" if tabs else "# ") and ("\t" in line) != tabs:
                 continue  # a comment of CoNLL-U
+            cells = _cells(line, tabs)
+            if line.startswith("# "):
+                odd, new = width not in (0, len(cells)), not words and known.isdisjoint(cells[second:][:1])
+                if odd and new:
+                    continue
+                if odd or new:
+                    raise DataError(
+                        f"{file}, line {number}: {quoted(line)} may be a comment or the word #; remove comments, or separate "
+                        "the columns with tabs"
+                    )
+            if len(cells) == 10 and not data.columns:
+                raise DataError(
+                    f"{file}, line {number}: has 10 columns, as CoNLL-U does; set data.columns to 1,3 for its words and "
+                    "UPOS tags, or to 0,-1 for the first and the last column"
+                )
             begin, size = begin or number, size + len(line)
-            cells = [cell.strip() for cell in line.split("\t")] if tabs else line.split()
             if len(cells) == 10 and _NO_WORD.fullmatch(cells[0]):
                 continue
             if line is OVER_LONG_LINE or size > 2 * LONGEST_SIDE:
@@ -108,6 +129,11 @@ def _conll_sentences(file: Path, data: TaggedDataConfig, report: ReadingReport) 
                 tags.append(cells[second])
     if begin:
         yield words, tags, begin, problem
+
+
+def _cells(line: str, tabs: bool) -> list[str]:
+    """Return the columns of a line of a CoNLL file, separated by tabs, or by spaces and tabs."""
+    return [cell.strip() for cell in line.split("\t")] if tabs else _CELL.findall(line)
 
 
 def _clean(rows: Sequence[Sentence], data: TaggedDataConfig, report: ReadingReport) -> Chunk:
