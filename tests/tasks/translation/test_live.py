@@ -102,12 +102,42 @@ def test_unknown_words_are_replaced():
     ]
 
 
+def read_at_most(translator: Translator, max_tokens: int) -> Translator:
+    config = replace(translator.config, data=replace(translator.config.data, max_tokens=max_tokens))
+    return Translator(replace(translator.bundle, config=config))
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe"])
+def test_empty_words_and_white_space_are_not_translated(kind):
+    translator = make(TRANSFORMER, kind, max_length=8)
+    parts: list[str] = []
+    assert [translator.translate_live(words, parts.append) for words in ([""], ["", " ", "\u00a0"])] == ["", ""]
+    assert not parts
+    assert translator.translate_live(["", " ", "fox"]) == translator.translate(["fox"], record=())[0].text
+
+
 def test_sources_longer_than_the_model_reads_are_split_between_words():
-    translator = make(TRANSFORMER, "words", max_length=5)
-    config = replace(translator.config, data=replace(translator.config.data, max_tokens=4))
-    translator = Translator(replace(translator.bundle, config=config))
+    translator = read_at_most(make(TRANSFORMER, "words", max_length=5), 4)
     parts = translator.translate(["the quick brown fox", "jumps over"], record=())
     assert translator.translate_live(["the", "quick", "brown", "fox", "jumps", "over"]) == " ".join(one.text for one in parts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "unknown"),
+    [
+        ("words", ["fox,zebra;the:gnu!isn't?quick,emu", "is"], "and"),
+        ("words", ["zebra/gnu/fox/emu/owl/fox/the", "is"], "and"),
+        ("bpe", ["the", "thequickbrownfoxjumpsoverlazydogs", "fox"], "k"),
+    ],
+)
+def test_a_word_longer_than_the_model_reads_is_split(kind, words, unknown):
+    translator = read_at_most(make(TRANSFORMER, kind, max_length=5, replace_unknown=True), 4)
+    with torch.no_grad():
+        weights = translator.model.output.weight
+        weights[1] = weights[translator.tokenizers.target.vocabulary().index(unknown)] * 1.5
+    whole = translator.translate([" ".join(words)])[0]
+    found = translator.translate_live(words)
+    assert re.sub(r"\s", "", found) == re.sub(r"\s", "", whole.text)  # a space joins parts, also inside a word
 
 
 def test_refusals():

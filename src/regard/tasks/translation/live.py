@@ -24,7 +24,7 @@ from regard.models.policies import Policy, WaitK
 from regard.models.seq2seq import Seq2Seq
 from regard.reweight import ReweightBySite
 from regard.tasks.translation.results import Translation, replace_unknown
-from regard.tasks.translation.sources import Source
+from regard.tasks.translation.sources import Source, find_cuts
 from regard.text.symbols import END
 from regard.text.tokenizers.tokenizer import Tokenizer
 
@@ -38,12 +38,14 @@ class GrowingSource:
     Args:
         words: The further words; the iterator may wait for them.
         tokenizer: The tokenizer of the source.
-        longest: Maximum number of tokens; a word that does not fit begins another source.
+        longest: Maximum number of tokens; a word that does not fit begins another source, and a word that is too long is cut.
+        start: Number of tokens of the first word that earlier sources contain, if the word was cut.
     """
 
-    def __init__(self, words: Iterator[str], tokenizer: Tokenizer, longest: int) -> None:
+    def __init__(self, words: Iterator[str], tokenizer: Tokenizer, longest: int, start: int) -> None:
         self._words, self._tokenizer, self._longest = words, tokenizer, longest
         self.text, self.ids = "", list[int]()
+        self.start, self.next_start = start, 0
         self.ended = False
         self.next_word: str | None = None
         """The word that did not fit; None if there is none, or the source has not ended."""
@@ -52,8 +54,12 @@ class GrowingSource:
         """Wait for the next word, or take `word`, and add its tokens; after the last word, add the end symbol."""
         word = next(self._words, None) if word is None else word
         text = self.text if word is None else " ".join([*self.text.split(), *word.split()])
-        ids = self._tokenizer.encode(text).ids
-        if word is None or (len(ids) > self._longest and self.ids):
+        encoding = self._tokenizer.encode(text)
+        ids = encoding.ids[self.start :]
+        if word is None or len(ids) > self._longest:
+            if ids and not self.ids:  # the word alone is too long
+                self.next_start = next(cut for cut in find_cuts(encoding, self._longest) if cut > self.start)
+                self.text, self.ids = text, ids[: self.next_start - self.start]
             self.next_word, self.ended = word, True
             self.ids.append(END)
             return
@@ -133,17 +139,19 @@ def translate_live(translator: Any, words: Iterable[str], write: Callable[[str],
     if isinstance(words, str):
         raise RequestError("translate_live: words is a text, expected its words one by one, such as text.split()")
     parts = list[str]()
-    arriving, first = iter(words), None
+    arriving, first, start = iter(words), None, 0
     while True:
-        source = GrowingSource(arriving, translator.tokenizers.source, translator.config.data.max_tokens)
+        source = GrowingSource(arriving, translator.tokenizers.source, translator.config.data.max_tokens, start)
         source.read(first)
+        while not source.ids:  # empty words and white space
+            source.read()
         if source.ids != [END]:
             if parts:
                 write(" ")
             parts.append(_translate(translator, source, write, decoding))
         while not source.ended:  # the translation may end before the source does
             source.read()
-        first = source.next_word
+        first, start = source.next_word, source.next_start
         if first is None:
             return " ".join(parts)
 
@@ -159,9 +167,11 @@ def _translate(translator: Any, source: GrowingSource, write: Callable[[str], ob
         replaced = {}
         if record:
             piece = np.array([*source.ids, *[END] * (not source.ended)])
-            weights = np.array([np.pad(row, (0, len(piece) - len(row))) for row in model.weights[:count]])
+            before = np.full(source.start + 1, END)  # the part of the first word in earlier sources
+            weights = np.array([np.pad(row, (len(before), len(piece) - len(row))) for row in model.weights[:count]])
             hypothesis = Hypothesis(tokens[:count], 0.0, 0.0, True, np.zeros(0), {record[0]: weights})
-            replaced = replace_unknown(hypothesis, Source(source.text, (piece,)), translator.tokenizers.source, record[0])
+            read = Source(source.text, (before, piece))
+            replaced = replace_unknown(hypothesis, read, translator.tokenizers.source, record[0])
         return target.decode(tokens[:count], replace=replaced)
 
     def write_words(count: int) -> None:

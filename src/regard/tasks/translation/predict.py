@@ -216,7 +216,8 @@ class Translator(Predictor):
     def translate_live(self, words: Iterable[str], write: Callable[[str], object] = lambda part: None, **settings: Any) -> str:
         """Translate a sentence while its words arrive, and return the translation.
 
-        The words are those that `translate` gives with the whole sentence and a beam of one.
+        The words are those that `translate` gives with the whole sentence and a beam of one. They can differ if the source has
+        more than `data.max_tokens` tokens: `translate` cuts it at ends of sentences, this method after the last word that fits.
 
         Args:
             words: Words of the source, as they arrive: the search waits for the next one only when the model needs it.

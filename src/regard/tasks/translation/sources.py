@@ -73,7 +73,7 @@ def encode_sources(
         whole = as_source(ids[offsets[number] : offsets[number + 1]])
         first = whole[: count_starts(whole)]
         own, most = whole[len(first) : -1], longest - len(first)
-        cuts = [0, *_cuts(tokenizer.encode(text), most), len(own)] if len(own) > most else [0, len(own)]
+        cuts = [0, *find_cuts(tokenizer.encode(text), most), len(own)] if len(own) > most else [0, len(own)]
         pieces = [np.r_[first, own[start:stop], END] for start, stop in pairwise(cuts) if stop > start]
         if not pieces and is_constrained(number):
             pieces = [whole]
@@ -124,7 +124,7 @@ def _parts(pieces: Sequence[Hypothesis], site: str) -> list[np.ndarray]:
     return parts
 
 
-def _cuts(encoding: Encoding, longest: int) -> list[int]:
+def find_cuts(encoding: Encoding, longest: int) -> list[int]:
     """Return the positions at which to split a long text, without special symbols, into parts of at most `longest` tokens."""
     words, owner = encoding.words, [word for word in encoding.word_of if word >= 0]
     starts = [at for at in range(1, len(owner)) if owner[at] != owner[at - 1]]
