@@ -1,5 +1,7 @@
 """Attributions against values worked by hand, finite differences, and each other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -18,11 +20,14 @@ from regard.config import (
 from regard.errors import RequestError
 from regard.models.build import build_translator
 from regard.models.classifiers.recurrent import RecurrentClassifier
+from regard.task.operation import Text
 from regard.tasks.attribution import UnavailableError, attribute, check_names, with_attributions
 from regard.tasks.classification.faithfulness import examine
 from regard.tasks.classification.probe import TextProbe
+from regard.tasks.translation.predict import Translator
 from regard.tasks.translation.probe import TranslationProbe
-from regard.text.symbols import END
+from regard.tasks.translation.text_commands import LookAtTranslation
+from regard.text.symbols import END, UNKNOWN
 
 # Tokens 4 to 7 have attention 4 : 3 : 2 : 1 and values 2, 1, 0, −1; the unknown word, token 1, has the value 3.
 MODEL = KnownClassifier([1, 1, 1, 1, 4, 3, 2, 1], [0, 3, 0, 0, 2, 1, 0, -1])
@@ -90,8 +95,8 @@ def test_integrated_gradients_of_a_recurrent_classifier_are_complete():
         attribute(probe, "rollout")
 
 
-def translator_with(name):
-    translator = make()
+def translator_with(name, **settings):
+    translator = make(**settings)
     torch.manual_seed(0)
     size = translator.bundle.parts.source.size
     translator.model = build_translator(TRANSLATORS[name], source_size=size, target_size=size).double().eval()
@@ -154,6 +159,28 @@ def test_all_attributions_of_translators(name):
         [whole] = translator.force(["one two three ."], ["two one"], record=sites)
         expected = whole.attention.rollout("cross").weights["cross.rollout"]
         assert record.weights["cross.rollout"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_tokens_that_the_model_wrote_are_attributed():
+    translator, source = translator_with("luong", **{"decoding.max_length": 3}), "one two three ."
+    with torch.no_grad():
+        translator.model.output.bias[UNKNOWN] += 30
+    translator = Translator(replace(translator.bundle, model=translator.model))
+    [result] = translator.translate([source])
+    look = LookAtTranslation(attribution=("gradients",))
+    [shown] = look.run(translator, [Text(source)])
+    assert shown.record.target_tokens == result.attention.target_tokens == ("<unk>",) * 3
+    assert shown.record.log_probability == pytest.approx(result.log_probability, abs=1e-5)
+    assert shown.record.weights["gradients"].shape == (3, 5)
+    [given] = replace(look, target="two one").run(translator, [Text(source)])
+    assert given.record.target_tokens == ("two", "one", "</s>")
+
+
+def test_attributions_of_a_source_in_parts_are_refused():
+    translator = translator_with("luong", **{"data.max_tokens": 3})
+    with pytest.raises(RequestError, match=r"'one two three \.' was translated in parts, because it has more than 3 tokens"):
+        translator.attribute(["one two three ."], ["gradients"])
+    assert translator.attribute(["one two"], ["gradients"])
 
 
 def test_a_source_of_two_tokens_is_measured_and_one_of_one_token_is_not():

@@ -17,6 +17,7 @@ from regard.terminal import show
 from regard.text.opening import ending, fits_utf8
 
 if TYPE_CHECKING:
+    from regard.records import AttentionRecord
     from regard.text.report import ReadingReport
 
 Reader = Callable[[list[str], Any, "ReadingReport"], Iterator[Any]]
@@ -81,16 +82,15 @@ class AttributingOperation(AttentionOperation):
 
     def run(self, predictor: Any, texts: Sequence[Text], *, record: Sites = (), progress: bool = False) -> list[Look]:
         """Return the results of the task's first operation, with the attributions of the options."""
-        looks = super().run(predictor, texts, record=record, progress=progress)
-        return self.attributed(looks, predictor, [one.text for one in texts])
+        looks, inputs = super().run(predictor, texts, record=record, progress=progress), [one.text for one in texts]
+        return self.attributed(looks, lambda: predictor.attribute(inputs, self.attribution, record=self.sites or None))
 
-    def attributed(self, looks: list[Look], predictor: Any, inputs: Sequence[Any], **options: Any) -> list[Look]:
-        """Return results with attributions; the first one is shown. `options` are those of the predictor's `attribute`."""
+    def attributed(self, looks: list[Look], attribute: Callable[[], list[AttentionRecord]]) -> list[Look]:
+        """Return results with the attributions of the records that `attribute` returns; the first one is shown."""
         if not self.attribution:
             return looks
-        records = predictor.attribute(inputs, self.attribution, record=self.sites or None, **options)
         found = []
-        for look, one in zip(looks, records, strict=True):
+        for look, one in zip(looks, attribute(), strict=True):
             recorded = () if look.record is None else look.record.sites
             shown = next((site for site in one.sites if site not in recorded), one.sites[0])
             found.append(replace(look, record=one, site=shown))

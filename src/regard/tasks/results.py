@@ -24,6 +24,8 @@ class Prediction:
 
     _build: Callable[[], AttentionRecord] | None = field(default=None, repr=False, compare=False, kw_only=True)
     """Function that builds the record of the attention; None if no attention was recorded."""
+    _written: tuple[int, ...] = field(default=(), repr=False, compare=False, kw_only=True)
+    """Ids of the tokens of a written text, with the end symbol if the model wrote it."""
 
     @cached_property
     def attention(self) -> AttentionRecord | None:

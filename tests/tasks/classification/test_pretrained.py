@@ -83,6 +83,11 @@ def test_a_cut_text_is_shown_attributed_and_measured_as_the_model_reads_it(texts
     assert share == pytest.approx(math.log(found.probability) - math.log(without.probabilities[found.label]), abs=1e-5)
 
 
+def test_predictions_read_the_unicode_form_of_training(texts, tmp_path):
+    classifier = train(texts, tmp_path / "run", **{"data.normalization": "nfkc", "training.max_epochs": 1})
+    assert regard.load(tmp_path / "run").tokenizer.encode("the ｆｉｌｍ").ids == classifier.tokenizer.encode("the film").ids
+
+
 def test_training_starts_from_the_weights_of_the_encoder(texts, tmp_path):
     settings = {"model.encoder.tuning": "whole", "training.learning_rate": 1e-12, "training.max_epochs": 1}
     model = train(texts, tmp_path / "run", **settings).model

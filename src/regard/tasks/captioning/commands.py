@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Ge, Le
@@ -134,11 +135,13 @@ class LookAtImage(ImageOperation, AttributingOperation):
             target = one.values.get("target", self.target)
             images, sites = predictor.read("attention", [one.text]), self.sites or None
             if target is None:
-                [caption] = predictor.caption(images, record=sites, **self.settings)
+                results = predictor.caption(images, record=sites, **self.settings)
             else:
-                [caption] = predictor.force(images, [target], record=sites)
+                results = predictor.force(images, [target], record=sites)
+            [caption] = results
             headline = f"{caption.image}\n{caption.text}   (log probability {caption.log_probability:.2f})"
-            found += self.attributed([Look(headline.lstrip("\n"), caption.attention)], predictor, images, texts=[caption.text])
+            attribute = partial(predictor.attribute_results, images, results, self.attribution)
+            found += self.attributed([Look(headline.lstrip("\n"), caption.attention)], attribute)
         return found
 
 

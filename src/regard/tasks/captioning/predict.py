@@ -180,17 +180,21 @@ class Captioner(Predictor):
             DataError: If an image cannot be read.
             RequestError: As for `force`; if there is no such attribution, or the model does not have it.
         """
+        read = self.read("attribute", images)
+        results = self.caption(read, record=record) if texts is None else self.force(read, texts, record=record)
+        return self.attribute_results(read, results, names)
+
+    def attribute_results(
+        self, images: Sequence[ReadImage], results: Sequence[Caption], names: Sequence[str]
+    ) -> list[AttentionRecord]:
+        """Return the records of texts about images with attributions of the tokens that they contain; see `attribute`."""
         from regard.tasks.attribution import with_attributions
         from regard.tasks.captioning.probe import ImageProbe
 
-        read = self.read("attribute", images)
-        if texts is None:
-            texts = [one.text for one in self.caption(read, record=())]
         found = []
-        for one, image in zip(self.force(read, texts, record=record), read, strict=True):
+        for one, image in zip(results, images, strict=True):
             assert one.attention is not None
-            target = [*self.tokenizer.encode(one.text).ids, END]
-            probe = ImageProbe(self.model, torch.from_numpy(image.cells)[None].to(self.device), target)
+            probe = ImageProbe(self.model, torch.from_numpy(image.cells)[None].to(self.device), one._written)
             found.append(with_attributions(one.attention, probe, names))
         return found
 
@@ -263,6 +267,7 @@ class Captioner(Predictor):
             finished=hypothesis.finished,
             token_log_probabilities=hypothesis.token_log_probabilities,
             _build=build if hypothesis.attention else None,
+            _written=(*hypothesis.tokens, END) if hypothesis.finished else tuple(hypothesis.tokens),
         )
 
 

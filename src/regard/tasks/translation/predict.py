@@ -42,6 +42,7 @@ from regard.tasks.translation.precision import SearchModel
 from regard.tasks.translation.results import Translation, build_record, disagreement, replace_unknown
 from regard.tasks.translation.sources import Source, as_source, empty_hypothesis, encode_sources, join
 from regard.text.copying import Copier
+from regard.text.strings import quoted
 from regard.text.symbols import END
 from regard.text.tokenizers.tokenizer import Tokenizer
 
@@ -192,6 +193,7 @@ class Translator(Predictor):
             finished=hypothesis.finished,
             token_log_probabilities=hypothesis.token_log_probabilities,
             _build=build if hypothesis.attention else None,
+            _written=(*hypothesis.tokens, END) if hypothesis.finished else tuple(hypothesis.tokens),
         )
 
     def translate_stream(self, lines: Iterable[str], **options: Any) -> Iterator[Translation]:
@@ -241,6 +243,8 @@ class Translator(Predictor):
         progress: bool = False,
     ) -> list[Translation]:
         """Score given translations, and record the attention of the model.
+
+        A source is read whole, also if it has more than `data.max_tokens` tokens, which `translate` reads in parts.
 
         Args:
             sources: The sources.
@@ -298,20 +302,30 @@ class Translator(Predictor):
             record: Attention sites to record, as for `translate`.
 
         Raises:
-            RequestError: As for `force`; if a source is empty, there is no such attribution, or the model does not have it.
+            RequestError: As for `force`; if a source is empty, or was translated in parts, there is no such attribution, or the
+                model does not have it.
         """
+        if targets is None:
+            return self.attribute_results(self.translate(sources, record=record), names)
+        return self.attribute_results(self.force(sources, targets, record=record), names)
+
+    def attribute_results(self, results: Sequence[Translation], names: Sequence[str]) -> list[AttentionRecord]:
+        """Return the records of translations with attributions of the tokens that they contain; see `attribute`."""
         from regard.tasks.attribution import with_attributions
         from regard.tasks.translation.probe import TranslationProbe
 
-        if targets is None:
-            targets = [one.text for one in self.translate(sources, record=())]
         found = []
-        for one in self.force(sources, targets, record=record):
-            encoding, target = self.tokenizers.source.encode(one.source), self.tokenizers.target.encode(one.text).ids
+        for one in results:
+            encoding = self.tokenizers.source.encode(one.source)
             if not encoding.words or one.attention is None:
                 raise RequestError("attribute: a source is empty, or the model does not attend to its source")
-            source = torch.as_tensor(as_source(encoding.ids)[None], device=self.device).long()
-            probe = TranslationProbe(self.model, source, [*target, END])
+            ids = as_source(encoding.ids)
+            if len(ids) != len(one.attention.source_tokens):
+                raise RequestError(
+                    f"attribute: {quoted(one.source)} was translated in parts, because it has more than "
+                    f"{self.config.data.max_tokens:,} tokens (data.max_tokens); give its sentences one by one"
+                )
+            probe = TranslationProbe(self.model, torch.as_tensor(ids[None], device=self.device).long(), one._written)
             found.append(with_attributions(one.attention, probe, names))
         return found
 

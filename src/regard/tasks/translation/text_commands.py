@@ -214,7 +214,7 @@ class LookAtTranslation(SearchOptions, AttributingOperation):
             results = predictor.translate(sources, record=sites, **self.settings)
         scored = "{0.source}\n{0.text}   (log probability {0.log_probability:.2f})"
         looks = [Look(scored.format(one), one.attention) for one in results]
-        return self.attributed(looks, predictor, sources, targets=[one.text for one in results])
+        return self.attributed(looks, lambda: predictor.attribute_results(results, self.attribution))
 
     def cost(self, predictor: Translator, text: Text, limits: Mapping[str, int]) -> int:
         """Estimate the work of the search; without one, the size of the texts."""

@@ -370,7 +370,7 @@ def _learn(
     made = []
     for number, (config, scheme) in enumerate(zip(configs, schemes, strict=True)):
         if isinstance(scheme, PretrainedScheme):
-            made.append(Tokenizer(scheme.symbols, scheme=scheme, normalization="none"))
+            made.append(Tokenizer(scheme.symbols, scheme=scheme, normalization=normalization))
             continue
         assert not isinstance(config, PretrainedTokenizerConfig)
         units: Counter[str] = Counter()
