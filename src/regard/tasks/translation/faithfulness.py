@@ -72,7 +72,8 @@ def measure_translation_faithfulness(
 
     Args:
         translator: The translator.
-        sources: Sentences, preferably not from the training data. Sentences of fewer than two tokens are left out.
+        sources: Sentences, preferably not from the training data. Sentences of fewer than two tokens are left out, and
+            of longer ones, the first `data.max_tokens` tokens are read.
         max_texts: Maximum size of the random sample of sentences that is measured.
         permutations: Number of permutations of each sentence's weights.
         seed: Seed of the sample and of the permutations.
