@@ -217,7 +217,8 @@ class AddedKeys(HeadModifier):
                 "learned=False, zero=True"
             )
         self.shape = attention.num_kv_heads, 1, attention.head_size
-        self.register_buffer("_like", torch.empty(0, **factory), persistent=False)  # has the type and device of zeros
+        if not self.learned:  # an empty tensor with the type and device of the zeros
+            self.register_buffer("_like", torch.empty(0, **factory), persistent=False)
         # Only the learned key is a parameter; `extra` appends the key of zeros to it.
         for name in ("added_key", "added_value"):
             parameter = nn.Parameter(torch.empty(self.shape, **factory)) if self.learned else None
