@@ -50,6 +50,7 @@ def test_tags_of_a_file_do_not_decide_whether_spans_are_scored():
 
 def test_parts_of_speech_are_no_spans():
     assert are_spans(["O", "B-LOC", "I-LOC"])
+    assert are_spans(["0", "O", "I-LOC", "I-PER"])  # one sentence of WikiGold has the tag 0
     assert not are_spans(["NOUN", "VERB"])
     assert not are_spans(["O", "B-LOC", "NOUN"])
     assert not are_spans(["O"])

@@ -11,7 +11,7 @@ from regard.evaluation.classification import LabelScores
 from regard.evaluation.tables import Result, shorten, table
 from regard.plurals import counted
 
-_SPAN_TAG = re.compile(r"O|[BIES](-.+)?", re.DOTALL)
+_SPAN_TAG = re.compile(r"[BIES](-.+)?", re.DOTALL)
 _CONFUSIONS = 10
 _LABELS_SHOWN = 40
 
@@ -42,9 +42,12 @@ class TaggedSpan:
 
 
 def are_spans(names: Iterable[str]) -> bool:
-    """Return whether tags mark spans: all are `O`, or begin with B, I, E or S (BIO, BIOES), and at least one isn't `O`."""
-    names = set(names)
-    return bool(names - {"O"}) and all(_SPAN_TAG.fullmatch(name) for name in names)
+    """Return whether tags mark spans: most of those that aren't `O` begin with B, I, E or S (BIO, BIOES).
+
+    Others may be mistakes, such as the tag `0` for `O` in WikiGold, and are outside spans.
+    """
+    names = set(names) - {"O"}
+    return 2 * sum(_SPAN_TAG.fullmatch(name) is not None for name in names) > len(names)
 
 
 def find_spans(tags: Sequence[str]) -> list[Span]:
