@@ -11,7 +11,8 @@ SPECIAL_TOKENS = (PAD_TOKEN, UNKNOWN_TOKEN, START_TOKEN, END_TOKEN)
 """The texts of the special symbols, in the order of their ids."""
 
 WHITE_SPACE = "␊␉␠"
-"""Symbols of a line break, a tab and a space. A tokenizer keeps the white space of texts if it has one of these symbols."""
+"""Symbols of a line break, a tab and a space. A tokenizer keeps the white space of texts if it has one of these symbols,
+which then come back as white space from texts that contain them too."""
 
 
 def show_space(text: str) -> str:

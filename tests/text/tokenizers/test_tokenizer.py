@@ -21,7 +21,7 @@ from regard.config import (
     WordsConfig,
 )
 from regard.errors import ConfigError, DataError
-from regard.text.symbols import END, PAD, SPECIAL_TOKENS, START, UNKNOWN
+from regard.text.symbols import END, PAD, SPECIAL_TOKENS, START, UNKNOWN, WHITE_SPACE
 from regard.text.tokenizers.tokenizer import Tokenizer, build_tokenizer, build_tokenizers
 
 ENGLISH = [
@@ -183,7 +183,15 @@ def test_texts_come_back_up_to_white_space(config, text):
     assert tokenizer.decode(tokenizer.encode(known).ids) == " ".join(known.split())
 
 
-@given(st.lists(st.text(st.characters(exclude_characters=" ", exclude_categories=["Cs", "Cc"]), min_size=1), min_size=1))
+_LETTERS = st.characters(exclude_characters=f" {WHITE_SPACE}", exclude_categories=["Cs", "Cc"])
+
+
+def test_symbols_of_white_space_stand_for_white_space():
+    tokenizer = build(WhitespaceConfig(), ["␉ x"], normalization="none")  # found by the next test
+    assert tokenizer.decode(tokenizer.encode("␉ x").ids) == "\t x"
+
+
+@given(st.lists(st.text(_LETTERS, min_size=1), min_size=1))
 def test_tokenised_text_comes_back_exactly(words):
     words = [word for word in words if word not in SPECIAL_TOKENS]
     tokenizer = build(WhitespaceConfig(), [" ".join(words), "x"], normalization="none")
