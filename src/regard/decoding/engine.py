@@ -108,7 +108,7 @@ class CTranslate2Engine:
         """Return the hypotheses of one sentence with the attention and the log probabilities of the model."""
         size, rows = int(mask.sum()), []
         for one in found:
-            target = torch.tensor([[START, *one.tokens, *([END] if one.finished else [])]])
+            target = torch.tensor([[START, *one.written]])
             whole, each = source[None, :size], mask[None, :size]
             # One pass over a known target gives the same weights as a search that writes it.
             [forced] = force(self._model, whole, each, target[:, :-1], target[:, 1:], record=record)

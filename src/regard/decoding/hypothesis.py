@@ -6,6 +6,8 @@ from typing import TypeVar
 import numpy as np
 from torch import Tensor
 
+from regard.text.symbols import END
+
 Length = TypeVar("Length", float, Tensor)
 Total = TypeVar("Total", float, Tensor)
 
@@ -29,6 +31,11 @@ class Hypothesis:
     that predicts word t. S is the length of the sentence without padding. Weights of sites whose names begin with `encoder`
     are (H, S, S); with `decoder`, they are (H, T + 1, T + 1).
     """
+
+    @property
+    def written(self) -> list[int]:
+        """The words, with the end symbol if `finished`."""
+        return [*self.tokens, END] if self.finished else self.tokens
 
 
 def score_of(log_probability: Total, length: Length, length_penalty: float, length_reward: float) -> Total:

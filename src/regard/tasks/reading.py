@@ -1,4 +1,4 @@
-"""What the commands of several tasks share: reading files, and the operation `faithfulness`. Nothing here imports torch."""
+"""Parts of the commands of several tasks: reading files, and the operation `faithfulness`. Nothing here imports torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all Transformers that predict words share: the state of decoding, and reading a target at once or word by word."""
+"""The base of Transformers that predict words: the state of decoding, and reading a target at once or word by word."""
 
 from abc import abstractmethod
 from collections.abc import Collection

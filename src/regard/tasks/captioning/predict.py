@@ -33,7 +33,6 @@ from regard.tasks.translation.metrics import score_outputs
 from regard.tasks.translation.precision import SearchModel
 from regard.text.captions.images import Pixels, Region, is_address, read_address
 from regard.text.captions.prepare import grid_of
-from regard.text.symbols import END
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 _UNUSED = ("batch_tokens", "replace_unknown")
@@ -267,7 +266,7 @@ class Captioner(Predictor):
             finished=hypothesis.finished,
             token_log_probabilities=hypothesis.token_log_probabilities,
             _build=build if hypothesis.attention else None,
-            _written=(*hypothesis.tokens, END) if hypothesis.finished else tuple(hypothesis.tokens),
+            _written=tuple(hypothesis.written),
         )
 
 

@@ -43,7 +43,6 @@ from regard.tasks.translation.results import Translation, build_record, disagree
 from regard.tasks.translation.sources import Source, as_source, empty_hypothesis, encode_sources, join
 from regard.text.copying import Copier
 from regard.text.strings import quoted
-from regard.text.symbols import END
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 # Maximum number of lines of a stream that are translated together.
@@ -193,7 +192,7 @@ class Translator(Predictor):
             finished=hypothesis.finished,
             token_log_probabilities=hypothesis.token_log_probabilities,
             _build=build if hypothesis.attention else None,
-            _written=(*hypothesis.tokens, END) if hypothesis.finished else tuple(hypothesis.tokens),
+            _written=tuple(hypothesis.written),
         )
 
     def translate_stream(self, lines: Iterable[str], **options: Any) -> Iterator[Translation]:

@@ -40,7 +40,7 @@ class TranslationProbe(MeasuredProbe):
         self.num_tokens = source.shape[1]
         if isinstance(target, DecodingConfig):
             [best] = greedy(self.model, source, _no_padding(source), target)
-            target = [*best.tokens, END] if best.finished else best.tokens
+            target = best.written
         self.target_in = torch.tensor([[START, *target[:-1]]], device=source.device)
         self.decision = torch.tensor(target, device=source.device)
         self.attention = self.to_words(attention(self))

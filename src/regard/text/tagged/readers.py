@@ -78,32 +78,23 @@ def _conll_sentences(file: Path, data: TaggedDataConfig, report: ReadingReport) 
     needed = max(2, *(place + 1 if place >= 0 else -place for place in (first, second)))
     words: list[str] = []
     tags: list[str] = []
-    begin, problem, size, width = 0, "", 0, 0
+    begin, problem, size, layout = 0, "", 0, _Layout([], second)
     for lines, numbers in line_blocks(file, data.encoding, report.hashes):
-        if not width:  # the usual columns and tags of the first block tell comments from the word #
-            usual = [line for line in lines if line.strip() and not line.startswith(("# ", "-DOCSTART-"))]
-            tabs = any("\t" in line for line in usual)
-            rows = [_cells(line, tabs) for line in usual]
-            width = mode(map(len, rows)) if rows else 0
-            known = {"O", *(tag for row in rows for tag in row[second:][:1])}
+        layout = layout if layout.width else _Layout(lines, second)
         for number, line in zip(numbers, lines, strict=True):
             if line is not OVER_LONG_LINE and (not line.strip() or line.startswith("-DOCSTART-")):
                 if begin:
                     yield words, tags, begin, problem
                 words, tags, begin, problem, size = [], [], 0, "", 0
                 continue
-            if line.startswith("#" if tabs else "# ") and ("\t" in line) != tabs:
-                continue  # a comment of CoNLL-U
-            cells = _cells(line, tabs)
-            if line.startswith("# "):
-                odd, new = width not in (0, len(cells)), not words and known.isdisjoint(cells[second:][:1])
-                if odd and new:
-                    continue
-                if odd or new:
-                    raise DataError(
-                        f"{file}, line {number}: {quoted(line)} may be a comment or the word #; remove comments, or separate "
-                        "the columns with tabs"
-                    )
+            cells, is_comment = layout.cells(line), layout.is_comment(line, inside=bool(words))
+            if is_comment is None:
+                raise DataError(
+                    f"{file}, line {number}: {quoted(line)} may be a comment or the word #; remove comments, or separate the "
+                    "columns with tabs"
+                )
+            if is_comment:
+                continue
             if len(cells) == 10 and not data.columns:
                 raise DataError(
                     f"{file}, line {number}: has 10 columns, as CoNLL-U does; set data.columns to 1,3 for its words and "
@@ -131,9 +122,29 @@ def _conll_sentences(file: Path, data: TaggedDataConfig, report: ReadingReport) 
         yield words, tags, begin, problem
 
 
-def _cells(line: str, tabs: bool) -> list[str]:
-    """Return the columns of a line of a CoNLL file, separated by tabs, or by spaces and tabs."""
-    return [cell.strip() for cell in line.split("\t")] if tabs else _CELL.findall(line)
+class _Layout:
+    """The usual columns and tags of some lines of a CoNLL file, which tell comments from the word #."""
+
+    def __init__(self, lines: Sequence[str], place: int) -> None:
+        usual = [line for line in lines if line.strip() and not line.startswith(("# ", "-DOCSTART-"))]
+        self.place, self.tabs = place, any("\t" in line for line in usual)
+        rows = list(map(self.cells, usual))
+        self.width = mode(map(len, rows)) if rows else 0
+        self.tags = {"O", *(tag for row in rows for tag in row[place:][:1])}
+
+    def cells(self, line: str) -> list[str]:
+        """Return the columns of a line, separated by tabs, or by spaces and tabs."""
+        return [cell.strip() for cell in line.split("\t")] if self.tabs else _CELL.findall(line)
+
+    def is_comment(self, line: str, *, inside: bool) -> bool | None:
+        """Return whether a line is a comment; None if that is unclear. `inside`: whether its sentence has words already."""
+        if line.startswith("#" if self.tabs else "# ") and ("\t" in line) != self.tabs:
+            return True
+        if not line.startswith("# "):
+            return False
+        cells = self.cells(line)
+        odd, new = self.width not in (0, len(cells)), not inside and self.tags.isdisjoint(cells[self.place :][:1])
+        return odd if odd == new else None
 
 
 def _clean(rows: Sequence[Sentence], data: TaggedDataConfig, report: ReadingReport) -> Chunk:
