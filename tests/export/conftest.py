@@ -32,12 +32,15 @@ def chromium():
 SENTENCES = ["The old man gives the child a red apple.", "We have not seen the dog today."]
 REVIEWS = ["an honest film , but the ending is dull .", "dull", "a film that is longer than a line of the page , " * 6]
 BEGINNINGS = ["The old man", "We have not"]
+SIGMOID = {"kind": "linear", "normalizer": {"kind": "sigmoid"}}
 BUILDS = {
     "recurrent": lambda folder: make_translator(folder),
     "other": lambda folder: make_translator(folder, RECURRENT | {"embedding_size": 14}),
     "transformer": lambda folder: make_translator(folder, TRANSFORMER, noise=0.8),
     "subwords": lambda folder: make_translator(folder, TRANSFORMER, "bpe"),
     "reviews": lambda folder: make_classifier(folder, "words"),
+    "mean": lambda folder: make_classifier(folder, "words", pooling={"kind": "mean"}),
+    "sigmoid": lambda folder: make_classifier(folder, "words", pooling=SIGMOID, multiple=True),
     "language": lambda folder: make_language_model(folder, noise=0.8),
 }
 

@@ -40,11 +40,11 @@ def make_translator(folder, model=RECURRENT, kind="words", *, noise=0.5, further
     return folder
 
 
-def make_classifier(folder, kind="characters", labels=("bad", "good", "so <b>so</b>")):
+def make_classifier(folder, kind="characters", labels=("bad", "good", "so <b>so</b>"), *, pooling=None, multiple=False):
     """Save a classifier with random weights."""
     corpus = ReviewCorpus()
     texts = [corpus[number].text for number in range(300)]
-    model = {"kind": "recurrent", "embedding_size": 12, "hidden_size": 10, "pooling": {"kind": "additive"}}
+    model = {"kind": "recurrent", "embedding_size": 12, "hidden_size": 10, "pooling": pooling or {"kind": "additive"}}
     tokenizer = {"kind": kind, **SIZES.get(kind, {})}
     config = load_config({"task": "classification", "tokenizer": tokenizer, "model": model, "data": {"max_tokens": 60}})
     made = build_tokenizer([texts], config.tokenizer, language="en")
@@ -52,7 +52,7 @@ def make_classifier(folder, kind="characters", labels=("bad", "good", "so <b>so<
     built = build_classifier(config.model, vocabulary_size=made.size, num_labels=len(labels))
     _vary(built, 0.5)
     bundle = Bundle(
-        config=config, model=built, parts=ClassifierParts(made, Labels(tuple(labels), False, (100,) * len(labels)), 1.5),
+        config=config, model=built, parts=ClassifierParts(made, Labels(tuple(labels), multiple, (100,) * len(labels)), 1.5),
         custom="", signature={"seed": 1},
     )  # fmt: skip
     save_bundle(folder, bundle)

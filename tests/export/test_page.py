@@ -15,7 +15,7 @@ from regard.cli.main import main
 from regard.config import AttentionConfig, PoolingConfig
 from regard.errors import RegardError, RequestError
 from regard.export.page import write_page
-from regard.export.page.contents import describe_tokenizer
+from regard.export.page.contents import describe_tokenizer, read_contents
 from regard.export.page.examples import _choose, _known_spelling, choose_examples
 from regard.export.page.join import join_modules, read_file, read_library
 from regard.text.symbols import UNKNOWN
@@ -66,6 +66,13 @@ def test_the_page_has_the_formula_of_each_score():
         for family in (AttentionConfig, PoolingConfig)
     )
     assert (scored | others, pooled) == (mechanisms, poolings)
+
+
+def test_the_page_knows_whether_weights_sum_to_one(runs, tmp_path):
+    pooling = {"kind": "linear", "normalizer": {"kind": "sigmoid"}}
+    run = make_classifier(tmp_path / "sigmoid", "words", pooling=pooling)
+    for folder, expected in ((run, False), (runs / "reviews", True), (runs / "recurrent", True)):
+        assert read_contents(regard.load(folder, device="cpu"), "x")[0]["normalized"] is expected
 
 
 def test_examples_are_texts_whose_words_the_models_know(runs):

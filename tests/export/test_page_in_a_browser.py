@@ -166,6 +166,19 @@ def test_each_stage_opens_to_its_formula_and_its_data(browser, made, name):
     assert browser.errors() == []
 
 
+def test_sums_and_formulas_are_those_of_the_model(browser, made):
+    for name, weights, label in (("mean", "softmax", "softmax"), ("sigmoid", "sigmoid", "σ")):
+        show(browser, made.page(name))
+        assert ("sum to 100%" in browser.text(".hint")) == (name == "mean")
+        browser.click(".stage", 3)
+        assert ("sum to 100%" in browser.text(".panel")) == (name == "mean")
+        assert f"{weights} of the scores" in browser.text(".panel")
+        browser.click(".stage", 4)
+        assert f"{label}(W context + b)" in browser.text(".panel")
+        assert len(browser.texts(".labels .name")) == 3
+        assert browser.errors() == []
+
+
 def test_hostile_text_stays_inert(browser, made, tmp_path):
     hostile = "</script><script>document.title='taken'</script><img src=https://example.org/x onerror=document.title='taken'>"
     page = write_page(made.run("reviews"), tmp_path / "page.html", examples=[hostile], title=hostile)

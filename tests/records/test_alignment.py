@@ -28,6 +28,7 @@ def test_counts_are_summed_over_sentences():
 def test_sentences_that_start_without_links_and_links_as_lists():
     assert alignment_error_rate([[], [[0, 0]]], [[], [(0, 0)]]) == 0.0
     assert alignment_error_rate([((0, 0), (1, 1))], [((0, 0), (1, 1))]) == 0.0
+    assert alignment_error_rate([[0, 0], [1, 1]], [(0, 0), (1, 2)]) == 0.5
 
 
 @given(LINKS, LINKS, LINKS)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from regard.errors import DataError, RequestError, ShapeError
 from regard.records import AttentionRecord, record
+from regard.viz.caption import shows
 
 
 def trimmed_mass(made):
@@ -219,6 +220,19 @@ def test_word_weights_of_subwords_are_summed_and_special_symbols_left_out():
         probabilities={"good": 1.0},
     )  # fmt: skip
     np.testing.assert_allclose(it.word_weights(), [0.5, 0.1], atol=1e-6)
+
+
+def test_words_of_a_hierarchical_classifier_have_the_weight_of_their_sentence():
+    made = AttentionRecord(
+        source_tokens=["un", "bear", "able", ".", "</s>"], target_tokens=["bad"], source_words=["unbearable", "."],
+        target_words=["bad"], source_word_of=[0, 0, 0, 1, -1], target_word_of=[0], probabilities={"bad": 1.0},
+        weights={"sentence": [[0.75, 0.75, 0.75, 0.75, 0.25]]},
+    )  # fmt: skip
+    np.testing.assert_allclose(made.matrix(), [[0.75, 0.75]])
+    np.testing.assert_allclose(made.word_weights("sentence"), [0.75, 0.75])
+    np.testing.assert_allclose(made.view(special=True).matrix, [[0.75, 0.75, 0.25]])
+    np.testing.assert_allclose(made.matrix(units="tokens"), [[0.75] * 4])
+    assert "each word has the weight of its sentence (sentence)." in shows(made, ["sentence"])
 
 
 def test_probabilities_of_any_kind_of_number_are_kept_as_floats():

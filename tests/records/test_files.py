@@ -227,3 +227,21 @@ def test_files_that_are_absent_or_too_large(tmp_path, monkeypatch):
     (tmp_path / "a.json").write_text(" " * 101)
     with pytest.raises(DataError, match=r"a.json: the file has more than 100 bytes, too many for a record"):
         load_record(tmp_path / "a.json")
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "MAX_WORDS", 3)
+    with pytest.raises(RequestError, match=r"a.json: source_tokens has 4 entries, expected at most 3; save a picture"):
+        record([[0.25] * 4], list("abcd"), ["e"]).save(tmp_path / "a.json")
+    monkeypatch.setattr(encoding, "MAX_BYTES", 4)
+    with pytest.raises(
+        RequestError, match=r"a.json: the record needs \d+ bytes, expected at most 4; record fewer sites, or save as .npz"
+    ):
+        record([[1.0]], ["a"], ["b"]).save(tmp_path / "a.json")
+    with pytest.raises(RequestError, match=r"a.npz: the record needs 8 bytes, expected at most 4; record fewer sites$"):
+        record([[0.5, 0.5]], ["a", "b"], ["c"]).save(tmp_path / "a.npz")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(encoding, "MAX_BYTES", 10_000)
+    for ending in ("json", "npz"):
+        record([[1.0]], ["a"], ["b"]).save(tmp_path / f"a.{ending}")
+        assert load_record(tmp_path / f"a.{ending}").source_tokens == ("a",)

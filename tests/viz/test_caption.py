@@ -109,7 +109,7 @@ def test_captions_of_language_models_classifiers_and_causal_encoders():
     gpt = make({"encoder.0": causal}, ["a", "b", "c"], [])
     assert "which words up to that word the model attended to when it read that word" in printed(gpt)
     both = make({"decoder.0": causal, "cross.0": causal}, ["a", "b", "c"], ["<s>", "a", "b"], target_is_read=True)
-    assert "which source words the decoder attended to when it read that output word" in printed(both, site="cross.0")
+    assert "which source words the model attended to when it read that word" in printed(both, site="cross.0")
     assert "wrote" not in printed(both, site="decoder.0")
 
 
@@ -154,3 +154,5 @@ def test_empty_grids_texts_and_sources_have_one_too(tmp_path):
     assert "The text has no words." in texts(tmp_path / "words.svg")
     make({"cross": np.zeros((1, 0))}, [], ["x"]).save(tmp_path / "source.svg")
     assert "The source is empty." in texts(tmp_path / "source.svg")
+    rows = make({"cross.0": [[0.5, 0.5]]}, ["[CLS]", "a"], ["[CLS]"], target_is_read=True)
+    assert "The rows have no words." in printed(rows)

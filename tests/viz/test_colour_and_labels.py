@@ -58,6 +58,10 @@ def test_full_scale_of_nothing():
         ("a\nb\t\x7f", "a^Jb^I^?"),
         ("", "␣"),
         ("  ", "␣"),
+        ("\u200b", "␣"),
+        ("\u2060 \ufeff", "␣"),
+        ("\u06dd", "\u06dd"),  # a visible format character
+        ("a\u200db", "a\u200db"),
         ("\u202eabc\u2066", "abc"),
         ("\ud800", "\ufffd"),
         ("\x9b", "\ufffd"),

@@ -36,6 +36,12 @@ def test_a_column_that_nobody_knows_here_is_a_score_too():
     assert [panel.title for panel in curves.panels({"a": run})][-1] == "ter"
 
 
+def test_less_loss_of_attention_is_better():
+    [panel] = curves.panels({"a": {**RUN, "attention_loss": [0.9, 0.5, 0.2, 0.3]}}, columns=["attention_loss"])
+    assert panel.best(panel.lines[0]) == 2
+    assert "attention_loss" in [each.name for each in curves.panels({"a": {**RUN, "attention_loss": [0.9] * 4}})]
+
+
 @pytest.mark.parametrize(("by", "places"), [("update", [100, 200]), ("epoch", [1.0, 2.0]), ("minute", [1.0, 2.0])])
 def test_the_horizontal_axis(by, places):
     _, bleu = curves.panels({"a": RUN}, by=by)

@@ -202,6 +202,19 @@ def test_grids_of_all_sizes(rows, columns, words):
     assert height < 25
 
 
+@pytest.mark.parametrize("word", ["row 9, column 9", 99, "cat"])
+def test_a_patch_that_does_not_exist_is_refused_without_a_class_token_too(word):
+    with pytest.raises(RequestError, match="is not one of the picture's 6 rows"):
+        vision(special=()).plot(site="encoder.0", word=word)
+    assert places.looked(vision(special=()), "encoder.0", word=2).rows == ("row 1, column 3",)
+
+
+def test_the_share_outside_is_that_of_all_rows():
+    weights = np.array([[0.9, 0, 0.1, 0], [0, 0.1, 0, 0.9], [0, 0, 1, 0], [0, 0, 0, 1]])
+    record = regard.record({"encoder.0": weights}, {"A": regard.patches(1, 2), "B": regard.patches(1, 2)}, [])
+    assert places.looked(record, "encoder.0", between=("A", "B")).outside == pytest.approx([0.5])
+
+
 def spoken(times=True, silence=True):
     frames = 200 if silence else 50
     weights = np.eye(2, frames) * 0.6 + 0.4 / frames

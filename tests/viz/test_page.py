@@ -112,10 +112,36 @@ def test_all_sites_and_heads_are_in_the_data_on_one_scale():
     ]  # fmt: skip
     for view in data["views"]:
         expected = heads().matrix(view["site"], view["head"])
-        got = np.array(view["cells"]).reshape(expected.shape) / 10 ** data["places"]
+        got = np.array(view["cells"]).reshape(expected.shape) / 10 ** view["places"]
         np.testing.assert_allclose(got, expected, atol=0.00501)
     assert data["views"][3]["rows"] == data["views"][3]["columns"] == "source"
     assert [view["names"] for view in data["views"][2:4]] == [["output", "source"], ["attending", "attended"]]
+    assert {view["scale"] for view in data["views"]} == {1}
+
+
+def test_attributions_have_scales_of_their_own_and_do_not_pale_the_attention():
+    weights = {"cross": [[0.9, 0.1], [0.2, 0.8]], "integrated": [[11.2, -0.3], [0.0, 120]], "values": [[0.001, 0], [0, 0]]}
+    it = record(weights, ["a", "b"], ["x", "y"])
+    text = page.render(it)
+    assert re.findall("<td class=(.*?)</td>", text) == ["a18>0.90", "a2>0.10", "a4>0.20", "a16>0.80"]
+    assert 'class="top">1</span>' in text
+    cross, integrated, values = data_of(text)[0]["views"]
+    assert [(view["scale"], view["top"], view["digits"]) for view in (cross, integrated, values)] == [
+        (1, "1", 2), (120, "120", 0), (0.001, "0.001", 4),
+    ]  # fmt: skip
+    assert integrated["cells"] == [11, 0, 0, 120]
+    assert "Cells without a number" not in cross["told"]
+    assert "Cells without a number: less than 0.5." in integrated["told"]
+    assert "Cells without a number: less than 0.00005." in values["told"]
+
+
+def test_the_page_begins_with_a_chosen_site(tmp_path):
+    it = record({"cross": [[1.0]], "integrated": [[-3.0]], "pool": [[0.5]]}, ["a"], ["x"])
+    it.save(tmp_path / "it.html", site="integrated")
+    text = (tmp_path / "it.html").read_text()
+    assert "<td class=b20>-3.00</td>" in text
+    assert [view["site"] for view in data_of(text)[0]["views"]] == ["integrated", "cross", "pool"]
+    assert data_of(page.render(it, site="encoder"))[0]["views"][0]["site"] == "cross"
 
 
 def test_facts_and_several_records():

@@ -259,6 +259,31 @@ def test_one_matrix_has_no_gallery(tmp_path):
     assert "<canvas" not in dom
 
 
+def test_the_colour_bar_is_that_of_the_chosen_site(tmp_path):
+    script = """
+    const got = [];
+    const told = () => {
+      const bar = [...document.querySelectorAll(".legend i")].filter((x) => !x.hidden).length;
+      const ends = [...document.querySelectorAll(".low, .top")].map((x) => x.textContent).join(" ");
+      const cells = [...document.querySelectorAll("td")].map((x) => `${x.className} ${x.textContent}`).join(",");
+      got.push(ends, bar, cells);
+    };
+    told();
+    const site = document.querySelector("select.site");
+    site.value = "integrated";
+    site.dispatchEvent(new Event("change"));
+    told();
+    const output = document.createElement("output");
+    output.id = "results";
+    output.textContent = got.join("|");
+    document.body.append(output);
+    """
+    it = record({"cross": [[0.9, 0.1]], "integrated": [[-12.0, 6.0]]}, ["a", "b"], ["x"])
+    assert results(dump(tmp_path, page.render(it), script)) == [
+        "weight 0 1", "21", "a18 0.90,a2 0.10", "weight -12 12", "41", "b20 -12.00,a10 6.00",
+    ]  # fmt: skip
+
+
 LOOK = """
 const all = (q) => [...document.querySelectorAll(q)];
 const got = [];

@@ -92,12 +92,17 @@ def test_images_have_their_own_scale_and_enough_digits():
     weights[0, 0] = 0.9
     weights[0, 7] = 2e-4
     data = data_of(page.render(regard.record(weights, ["<s>", regard.patches(64, 64)], ["cat"])))
-    assert data["scale"] == 1
-    assert data["onPlaces"] == pytest.approx(2e-4)
-    assert data["digits"] == 2
-    cells = data["views"][0]["cells"]
-    assert cells[7] / 10 ** data["places"] == pytest.approx(2e-4)
-    assert cells[1] / 10 ** data["places"] == pytest.approx(1e-5)
+    [view] = data["views"]
+    assert (view["scale"], view["digits"]) == (1, 2)
+    assert view["onPlaces"] == pytest.approx(2e-4)
+    assert view["cells"][7] / 10 ** view["places"] == pytest.approx(2e-4)
+    assert view["cells"][1] / 10 ** view["places"] == pytest.approx(1e-5)
+
+
+def test_attributions_on_an_image_have_a_scale_of_their_own():
+    weights = {"cross": [[0.1, 0.2, 0.7]], "integrated": [[40.0, -8.0, 2.0]]}
+    text = page.render(regard.record(weights, ["look", regard.patches(1, 2)], ["cat"]))
+    assert [(view["onPlaces"], view["topOnPlaces"]) for view in data_of(text)["views"]] == [(0.8, "0.8"), (8, "8")]
 
 
 def test_the_class_token_and_all_heads_of_a_vision_model():
@@ -127,6 +132,20 @@ def test_a_sound_has_times_and_no_silence():
     assert (span["start"], span["end"]) == (0, 13)
     assert data["figures"][0]["length"] == 100
     assert len(data["views"][0]["cells"]) == 26
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_words_beside_a_sound_keep_their_weights(before):
+    words = [f"w{number}" for number in range(20)]
+    weights = np.zeros((1, 120))
+    weights[0, [before + 5, before + 99]], weights[0, -1] = (0.8, 0.1), 0.1
+    sound = regard.frames(100, 0.1, np.ones(10), 10)
+    data = data_of(page.render(regard.record(weights, [*words[:before], sound, *words[before:]], ["yes"])))
+    [span] = data["spans"]["words"]["source"]
+    assert (span["start"], span["end"]) == (before, before + 13)
+    assert [word for word in data["words"]["words"]["source"] if word in words] == words
+    cells = data["views"][0]["cells"]
+    assert np.flatnonzero(cells).tolist() == [before + 5, len(cells) - 1]  # the weight on silence is not drawn
 
 
 def test_the_first_site_that_is_shown_attends_to_the_sound():

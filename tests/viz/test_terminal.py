@@ -174,6 +174,37 @@ def test_large_images_fit_and_lose_no_weight(width):
     assert lines[lines.index("") - 1].rstrip()[-1] != "·"
 
 
+def test_negative_values_on_an_image_have_marks_of_their_own():
+    it = regard.record({"integrated": [[-1.0, -0.5, 0.15, 1.0]]}, regard.patches(1, 4), ["cat"])
+    text = shown(it)
+    assert text.splitlines()[1] == "#" * 7 + "=" * 7 + "·" * 7 + "█" * 7
+    assert "Weights from -1, which is #, to 1, which is █." in text
+    ascii_text = shown(it, encoding="ascii")
+    assert ascii_text.splitlines()[1] == "#" * 7 + "=" * 7 + "1" * 7 + "9" * 7
+    assert "Weights from -1, which is #, to 1, which is 9." in ascii_text
+    coloured = Text.from_ansi(shown(it, colours="truecolor")).plain
+    assert "Weights from -1, which is the darkest red, to 1, which is the darkest blue." in " ".join(coloured.split())
+    sound = regard.record({"integrated": [[-1.0, 0.0, 1.0]]}, regard.frames(3, 0.1), ["yes"])
+    assert shown(sound).splitlines()[1] == "yes #·█"
+
+
+@pytest.mark.parametrize(
+    ("width", "last", "times"),
+    [
+        (80, " ".join(["·" * 18 + "█" * 6] * 3), 3),
+        (30, " ".join(["·" * 6 + "█" * 2] * 3), 1),
+        (20, "·" * 12 + "█" * 4, 6),  # below each other
+    ],
+)
+def test_several_images_fit_and_lose_no_column(width, last, times):
+    weights = np.zeros((1, 48))
+    weights[0, [15, 31, 47]] = 1  # the last patch of each image
+    it = regard.record(weights, [regard.patches(4, 4, name=name) for name in ("one", "two", "three")], ["cat"])
+    lines = shown(it, width=width, caption=False).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert [line for line in lines if "█" in line and "·" in line] == [last] * times
+
+
 def test_a_sound_is_a_line_for_each_word():
     it = regard.record(np.eye(2, 40), regard.frames(40, 0.1, name="speech"), ["one", "two"])
     head, first, second, *_ = shown(it).splitlines()

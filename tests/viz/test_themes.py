@@ -14,7 +14,7 @@ from regard.viz import confusion, curves, losses, reliability
 from regard.viz.colour import full_scale
 
 MAP = record([[0.4, 0.001, 0.599], [0.3, 0.3, 0.4]], ["a", "b", "c"], ["x", "y"])
-WORDS = record([[0.1, 0.2, 0.1, 0.4]], ["a", "b", "c", "d"], ["good"], probabilities={"good": 0.9, "bad": 0.1})
+WORDS = record([[0.1, 0.2, 0.3, 0.4]], ["a", "b", "c", "d"], ["good"], probabilities={"good": 0.9, "bad": 0.1})
 DRAWN = {
     "heatmap": lambda path, theme: MAP.save(path, theme=theme),
     "words": lambda path, theme: WORDS.save(path, theme=theme),

@@ -57,6 +57,13 @@ def test_equal_weights_name_no_words_and_values_are_not_called_weights(tmp_path)
     assert "weight" not in texts(tmp_path / "values.svg")
 
 
+def test_the_mark_of_equal_weights_needs_weights_that_sum_to_one(tmp_path):
+    record([[0.9, 0.8, 0.7]], ["a", "b", "c"], ["x"], probabilities={"x": 1.0}).save(tmp_path / "sigmoid.svg")
+    assert not any("The mark on the colour bar" in text for text in texts(tmp_path / "sigmoid.svg"))
+    made().save(tmp_path / "softmax.svg")
+    assert any("The mark on the colour bar" in text for text in texts(tmp_path / "softmax.svg"))
+
+
 def test_a_label_without_a_probability_and_a_title_of_ones_own(tmp_path):
     it = made(label="both of them")
     it.save(tmp_path / "words.svg")

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from regard.errors import DataError, ShapeError
 from regard.pharaoh import Link, parse_pharaoh
 
@@ -55,8 +57,8 @@ def alignment_error_rate(
 def _sentences(links: Iterable) -> list[set[Link]]:
     """Return the set of links of each sentence, given the links of one sentence or a list of such collections."""
     items = list(links)
-    if items and isinstance(items[0], tuple) and len(items[0]) == 2 and not isinstance(items[0][0], tuple):
-        return [set(items)]
+    if items and np.shape(items[0]) == (2,):  # a link, and not a sentence
+        return [{tuple(link) for link in items}]
     if isinstance(links, set | frozenset) or not items:
         return [set(items)]
     return [{tuple(link) for link in sentence} for sentence in items]

@@ -202,6 +202,8 @@ class AttentionRecord:
 
             m[i, j] = mean over tokens t of word i of (Σ over tokens s of word j of w[t, s])
 
+        At `sentence`, a site of hierarchical classifiers, the weights of a word's tokens are not summed, but averaged.
+
         Args:
             site: Name of the site; by default `cross`, `pool` or `tag`, else the only one.
             head: Number of the head, from 0; by default the mean over heads.
@@ -228,7 +230,13 @@ class AttentionRecord:
                 )
             raw = np.concatenate([raw[1:], np.zeros_like(raw[:1])])
         down, across = self.in_units(units)._axes(site)
+        raw = self._summable(site, raw, across)
         return views.merge(raw, down.word_of, across.word_of, (len(down.words), len(across.words)))
+
+    def _summable(self, site: str, raw: np.ndarray, columns: views.Axis) -> np.ndarray:
+        """Return weights over tokens whose sum over the tokens of a word is the weight of the word."""
+        # At `sentence`, each token has the weight of its whole sentence.
+        return views.split(raw, columns.word_of) if site == "sentence" and self.is_classification else raw
 
     def word_weights(self, site: str | None = None, head: int | None = None) -> Float[np.ndarray, " columns"]:
         """Return the weight of each source word: the only row of a classification's `matrix`, or the mean of several rows.
@@ -266,7 +274,8 @@ class AttentionRecord:
             raise RequestError(f"between is {between!r:.60}, expected the names of two segments: ('answer', 'question')")
         site = self.site(site)
         rows, columns = self._axes(site)
-        view = views.word_view(views.pick_head(self.weights[site], site, head), rows, columns, special=special)
+        raw = self._summable(site, views.pick_head(self.weights[site], site, head), columns)
+        view = views.word_view(raw, rows, columns, special=special)
         if self.p_gen and site == "cross":
             word_of = rows.with_special().word_of if special else rows.word_of
             shares = views.merge(np.reshape(self.p_gen, (-1, 1)), word_of, [0], (len(view.rows), 1))
@@ -371,7 +380,7 @@ class AttentionRecord:
 
         Args:
             path: The file, which is written completely or not at all.
-            site: Site for a picture; data and pages contain all sites.
+            site: Site for a picture, which a page shows first; data and pages contain all sites.
             head: Head for a picture; data and pages contain all heads.
             special: If True, pictures and pages also show special tokens such as [CLS] and the end of the sentence.
             caption: If False, pictures and pages have no text below them, for example for a paper with its own captions.
@@ -388,8 +397,8 @@ class AttentionRecord:
                 second.
 
         Raises:
-            RequestError: If the file has another ending, a weight exceeds the scale, or a page or data get an option that only
-                pictures have.
+            RequestError: If the file has another ending, a weight exceeds the scale, data would be too large to be read, or
+                a page or data get an option that only pictures have.
             DataError: If the file cannot be written.
         """
         path = Path(path)
@@ -408,7 +417,10 @@ class AttentionRecord:
         elif ending == PAGE:
             renderer().write(self, path, **options)
         else:
-            disk.save(path, self.to_json() if ending == ".json" else self.to_npz())
+            encoding.check_size(vars(self), path)  # before the work
+            content = self.to_json().encode() if ending == ".json" else self.to_npz()
+            encoding.check_size(vars(self), path, content)
+            disk.save(path, content)
 
     def plot(
         self,

@@ -7,11 +7,12 @@ This module converts the fields of a record, as a dict, to bytes and back, and c
 import io
 import json
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from regard.errors import DataError, RegardError, nearest
+from regard.errors import DataError, RegardError, RequestError, nearest
 
 MAX_BYTES = 256 * 2**20
 """Maximum size of a file in bytes, before and after unpacking."""
@@ -92,6 +93,18 @@ def from_npz(content: bytes, where: str) -> Any:
     except Exception as error:  # zipfile, zlib, lzma and numpy raise many kinds of errors about damaged files
         raise DataError(f"{where}: this is not a record, or it is damaged: {error}") from error
     return data
+
+
+def check_size(fields: Fields, path: Path, content: str | bytes = b"") -> None:
+    """Raise a `RequestError` if `load_record` would refuse a file with these fields, or this content, because of its size."""
+    for name, value in fields.items():
+        if isinstance(value, tuple | dict) and name != "weights" and len(value) > MAX_WORDS:
+            raise RequestError(f"{path}: {name} has {len(value):,} entries, expected at most {MAX_WORDS:,}; save a picture")
+    # A weight has four bytes, and in JSON at least as many.
+    size = max(4 * sum(array.size for array in fields["weights"].values()), len(content))
+    if size > MAX_BYTES:
+        advice = "record fewer sites, or save as .npz" if path.suffix.lower() == ".json" else "record fewer sites"
+        raise RequestError(f"{path}: the record needs {size:,} bytes, expected at most {MAX_BYTES:,}; {advice}")
 
 
 def check_fields(data: object, where: str, known: Collection[str], needed: Collection[str]) -> dict[str, Any]:

@@ -37,6 +37,14 @@ def pick_head(weights: np.ndarray, site: str, head: int | None) -> Float[np.ndar
     return weights[head]
 
 
+def split(weights: Float[np.ndarray, "T S"], column_of: Sequence[int]) -> Float[np.ndarray, "T S"]:
+    """Divide the weight of each token by the number of tokens of its word, so that `merge` averages columns."""
+    column = np.asarray(column_of, int)
+    sizes = np.bincount(column + 1, minlength=1)
+    sizes[0] = 1  # special tokens are not merged
+    return weights / sizes[column + 1]
+
+
 def merge(
     weights: Float[np.ndarray, "T S"], row_of: Sequence[int], column_of: Sequence[int], num_words: tuple[int, int]
 ) -> Float[np.ndarray, "rows columns"]:

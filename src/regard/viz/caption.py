@@ -28,7 +28,8 @@ _SHOWS: dict[Kind, str] = {
 }
 _READ: dict[Kind, str] = {  # for records whose rows are the words that a decoder reads
     "decoder": "which output {columns} the decoder attended to when it read that {row}",
-    "cross": "which source {columns} the decoder attended to when it read that output {row}",
+    # Not only decoders: `regard.capture(encoder, rows=[0])` records the attention from one word of a text to all of its words.
+    "cross": "which source {columns} the model attended to when it read that {row}",
 }
 _CAUSAL = "which {columns} up to that {row} the model attended to when it read that {row}"
 _MOST_NAMES, _MOST_UNKNOWN = 4, 8
@@ -104,7 +105,9 @@ def shows(
     what = what.format(row=row, columns=plural(column))
     what = f"The colours show {what}" if kind == "label" else f"Each {each} shows {what}"
     family, _, part = sites[0].partition(".")
-    if part == "rollout":
+    if kind == "label" and family == "sentence":
+        what += f"; each {column} has the weight of its sentence"
+    elif part == "rollout":
         what += ", followed through all layers (attention rollout)"
     elif family == "norm":
         what += f", measured by the length of the vectors that each {column} contributes (norm-based attention)"
@@ -200,4 +203,6 @@ def empty(record: AttentionRecord, site: str) -> str:
     if kind == "language":
         return "The text is empty."
     rows, columns = record.words(site)
+    if record.target_is_read and not rows:
+        return "The rows have no words."
     return "The source is empty." if rows and not columns else "The translation is empty."

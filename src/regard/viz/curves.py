@@ -40,7 +40,7 @@ LABELS = {
 }
 """Titles of the panels by column; other columns have their names as titles. Translations are those of greedy search."""
 _PERCENT = frozenset(("accuracy", "exact_match", "gold_probability"))
-_LESS_IS_BETTER = frozenset(("loss", "train_perplexity", "dev_perplexity", *LOSSES))
+_LESS_IS_BETTER = frozenset(("loss", "attention_loss", "train_perplexity", "dev_perplexity", *LOSSES))
 _NOT_A_SCORE = frozenset(
     ("step", "epoch", "learning_rate", "seconds", "gold_probability", "train_perplexity", "dev_perplexity", *LOSSES)
 )
@@ -80,7 +80,7 @@ class Panel:
     @property
     def is_score(self) -> bool:
         """Whether higher values are better."""
-        return self.name not in (*_NOT_A_SCORE, "loss")
+        return self.name not in _NOT_A_SCORE | _LESS_IS_BETTER
 
     @property
     def from_zero(self) -> bool:

@@ -63,7 +63,7 @@ def draw(
 def write(record: AttentionRecord, path: Path, *, site: str | None = None, head: int | None = None, **options: Any) -> None:
     """Write a picture or a page, depending on the file's ending."""
     if path.suffix.lower() == PAGE:
-        disk.save(path, page.render(record, **options))
+        disk.save(path, page.render(record, site=site, **options))
     else:
         draw(record, path, site=site, head=head, **options)
 

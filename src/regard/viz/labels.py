@@ -18,7 +18,8 @@ def label(word: str, limit: int = 48) -> str:
     ␣, and long words end with an ellipsis.
     """
     shown = "".join(_visible(character) for character in word[: limit + 1])
-    if not shown.strip():
+    # Boundary-neutral characters (BN), such as the zero-width space, have no width, and `isspace` does not know them.
+    if all(letter.isspace() or unicodedata.bidirectional(letter) == "BN" for letter in shown):
         return "␣"
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 

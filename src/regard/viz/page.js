@@ -30,11 +30,11 @@ for (const article of document.querySelectorAll(".matrix")) {
   const chip = (side, index) => lines[side].children[listed[side].indexOf(index)];
   const other = (side) => (side === "row" ? "column" : "row");
   const at = (row, column) => view.cells[row * words("column").length + column];
-  const weight = (cell) => cell / 10 ** data.places;
-  const value = (cell) => weight(cell).toFixed(data.digits);
-  const exactly = (cell) => weight(cell).toFixed(data.places);
-  const shade = (cell) =>
-    (cell < 0 ? "b" : "a") + Math.floor(Math.min(1, Math.abs(weight(cell)) / data.scale) * data.levels + 0.5);
+  const weight = (cell, of = view) => cell / 10 ** of.places;
+  const value = (cell) => weight(cell).toFixed(view.digits);
+  const exactly = (cell) => weight(cell).toFixed(view.places);
+  const shade = (cell, of = view) =>
+    (cell < 0 ? "b" : "a") + Math.floor(Math.min(1, Math.abs(weight(cell, of)) / of.scale) * data.levels + 0.5);
   const turned = (each) => data.rtl.includes(each.columns);
 
   const clear = () => {
@@ -209,7 +209,7 @@ for (const article of document.querySelectorAll(".matrix")) {
         const column = index % canvas.width;
         return turned(each) ? index - 2 * column + canvas.width - 1 : index;
       };
-      each.cells.forEach((cell, index) => image.data.set([...colours[shade(cell)], 255], 4 * place(index)));
+      each.cells.forEach((cell, index) => image.data.set([...colours[shade(cell, each)], 255], 4 * place(index)));
       canvas.getContext("2d").putImageData(image, 0, 0);
     }
   };
@@ -273,7 +273,10 @@ for (const article of document.querySelectorAll(".matrix")) {
     const fold = table.closest("details");
     if (fold) fold.hidden = !listed.column.length;
     table.parentElement.hidden = !view.cells.length || !listed.column.length;
-    for (const legend of article.querySelectorAll(".legend")) legend.hidden = !view.cells.length;
+    for (const legend of article.querySelectorAll(".legend")) {
+      legend.hidden = !view.cells.length;
+      writeScale(legend, view, legend.closest(".stage") ? view.topOnPlaces : view.top);
+    }
     article.querySelector(".nothing").hidden = view.cells.length > 0;
     readout.textContent = view.cells.length ? hint() : "";
   };

@@ -43,16 +43,21 @@ _FRAME_STYLE = (
 
 
 def render(
-    records: AttentionRecord | Iterable[AttentionRecord], *, special: bool = False, caption: bool = True, units: Units = "auto"
+    records: AttentionRecord | Iterable[AttentionRecord],
+    *,
+    site: str | None = None,
+    special: bool = False,
+    caption: bool = True,
+    units: Units = "auto",
 ) -> str:
     """Build an HTML page of one or several records; the options are those of `drawing.draw`.
 
-    The units are those that are shown first; the page can switch to others. The same records give the same text.
+    The site and the units are those that are shown first; the page can switch to others. The same records give the same text.
     """
     many = [records] if isinstance(records, AttentionRecord) else list(records)
     if not many:
         raise RequestError("page.render: there is no record to show, expected at least one")
-    return _document(many, special=special, caption=caption, units=units)
+    return _document(many, site=site, special=special, caption=caption, units=units)
 
 
 def embed(record: AttentionRecord) -> str:
@@ -125,8 +130,11 @@ def _name(record: AttentionRecord) -> str:
 
 def _article(record: AttentionRecord, options: Options) -> dict[str, Any]:
     """Return what the template shows of one record."""
+    if options.site is not None:
+        record.site(options.site)
     placed = (site for site in record.sites if places.kind(record, site))
-    first = next((site for site in ("cross", "pool") if site in record.weights), next(placed, record.sites[0]))
+    usual = next(placed, record.sites[0])
+    first = next((site for site in (options.site, "cross", "pool") if site in record.weights), usual)
     sites = [first, *(site for site in record.sites if site != first)]
     if record.is_classification:
         return page_views.classification(record, sites, options)

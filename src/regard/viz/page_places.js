@@ -49,6 +49,13 @@ const drawLines = (canvas, picture) => {
   }
   pen.putImageData(image, 0, 0);
 };
+// Write the ends of a colour bar; only views with negative values show its negative half.
+const writeScale = (legend, view, top) => {
+  const isSigned = view.cells.some((cell) => cell < 0);
+  for (const shade of legend.querySelectorAll("i[class^=b]")) shade.hidden = !isSigned;
+  legend.querySelector(".low").textContent = `weight ${isSigned ? `-${top}` : "0"}`;
+  legend.querySelector(".top").textContent = top;
+};
 const whenThemeChanges = (draw) => {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
@@ -97,7 +104,7 @@ const makeStage = (article, data, select) => {
     canvas.height = cells.length / canvas.width;
     const image = new ImageData(canvas.width, canvas.height);
     cells.forEach((cell, index) => {
-      const share = Math.min(1, Math.abs(cell) / 10 ** data.places / data.onPlaces);
+      const share = Math.min(1, Math.abs(cell) / 10 ** view.places / view.onPlaces);
       const level = data.levels * share;
       const [low, high] = [Math.floor(level), Math.ceil(level)].map((each) => colours[(cell < 0 ? "b" : "a") + each]);
       const colour = low.map((channel, place) => channel + (level % 1) * (high[place] - channel));

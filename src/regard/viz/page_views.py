@@ -11,6 +11,7 @@ import numpy as np
 
 from regard.plurals import counted
 from regard.records import AttentionRecord, ImageSegment, Segment, SoundSegment
+from regard.records.attribution import attribution_of
 from regard.records.views import Span, WordView, sides
 from regard.rendering import Units
 from regard.viz import caption, colour, places
@@ -39,6 +40,8 @@ class Options:
     """Whether to write a text that says what the weights show."""
     units: Units = "auto"
     """Units that are shown first; see `AttentionRecord.in_units`."""
+    site: str | None = None
+    """Site that is shown first; by default the attention to the source or the pooling, if there is one."""
 
 
 def shade(share: float) -> str:
@@ -81,15 +84,9 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
         pairs, missing, budget = _fitting(converted, sites, budget, options)
         left_out = left_out or missing
         shown += [(kind, site, head, _view(converted, site, head, options)) for site, head in pairs]
-    # All matrices of a record share one scale, so that their colours can be compared; so do all images and sounds.
-    weights_of_all = [view.matrix for *_, view in shown]
-    on_places = [view.matrix[:, _placed(view.column_spans)] for *_, view in shown]
-    scale, digits = colour.full_scale(*weights_of_all), decimals(greatest(*weights_of_all))
-    # A digit more, because most patches have a small part of the largest weight.
-    precision = max(digits, decimals(greatest(*on_places)) + 1) if any(matrix.size for matrix in on_places) else digits
     spans = list({span.segment: span for *_, view in shown for span in places.places(view)}.values())
     figures = [span.segment for span in spans]
-    axes, views = _named_views(shown, choices, figures, precision, options)
+    axes, views = _named_views(shown, choices, figures, options)
     first = views[0]
     unit = figures[0].unit if figures else "word"
     further = counted(left_out, "further matrix", "further matrices")
@@ -97,17 +94,14 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
     if any(isinstance(figure, ImageSegment) and figure.picture for figure in figures):
         rest.append(places.LINES)
     turned = [name for name, axis in axes[first["units"]].items() if runs_right_to_left(axis["words"])]
-    table = _table(axes[first["units"]], first, scale, digits, precision)
-    if table["columns"] and any(0 in view["cells"] for view in views):
-        rest.append(blank_cells(digits))
-    return table | {
+    return _table(axes[first["units"]], first) | {
         "is_empty": not first["cells"],
         "empty": caption.empty(record, sites[0]),
         "direction": "rtl" if first["columns"] in turned else "ltr",
-        "top": tick(scale),
-        "negative": any((matrix < 0).any() for matrix in weights_of_all),
+        "top": first["top"],
+        "negative": any((view.matrix < 0).any() for *_, view in shown),
         "figures": list(map(_figure, spans, places.names(spans))),
-        "figures_top": tick(colour.full_scale(*on_places)),
+        "figures_top": first["topOnPlaces"],
         "caption": (first["told"], rest + (caption.note(record, unit) if with_note else [])) if options.caption else None,
         "data": {
             **{
@@ -117,21 +111,33 @@ def matrices(record: AttentionRecord, sites: Sequence[str], options: Options, *,
             "figures": [_size(segment) for segment in figures],
             "rtl": turned,
             "views": views,
-            "scale": scale,
-            "onPlaces": colour.full_scale(*on_places),
             "levels": LEVELS,
-            "digits": digits,
-            "places": precision,
         },
     }
 
 
-def _table(axes: Mapping[str, Any], first: Mapping[str, Any], scale: float, digits: int, precision: int) -> dict[str, Any]:
+def _scale_of(site: str) -> str:
+    """Return the name of a site's scale: all attention shares one, so that colours can be compared; attributions do not."""
+    return site if attribution_of(site) else ""
+
+
+def _scale(views: Sequence[WordView]) -> dict[str, Any]:
+    """Return the scale and the digits of the matrices of some views; all images and sounds have a scale of their own."""
+    weights, on_places = [view.matrix for view in views], [view.matrix[:, _placed(view.column_spans)] for view in views]
+    scale, top = colour.full_scale(*weights), colour.full_scale(*on_places)
+    digits = decimals(greatest(*weights))
+    # A digit more, because most patches have a small part of the largest weight.
+    precision = max(digits, decimals(greatest(*on_places)) + 1) if any(matrix.size for matrix in on_places) else digits
+    tops = {"top": tick(scale), "topOnPlaces": tick(top)}
+    return {"scale": scale, "onPlaces": top, "digits": digits, "places": precision} | tops
+
+
+def _table(axes: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
     """Return the table of the view that is shown first: its words, shades and numbers, without those of images and sounds."""
     down, across = (axes[first[side]] for side in ("rows", "columns"))
     rows, columns = _listed(down), _listed(across)
     cells = np.reshape(first["cells"], (len(down["words"]), len(across["words"])))[:, columns]
-    weights = [[weight * 10.0**-precision for weight in row] for row in cells.tolist()]
+    weights = [[weight * 10.0 ** -first["places"] for weight in row] for row in cells.tolist()]
     width, letters = len(columns), sum(min(len(across["words"][column]), 24) for column in columns)
     return {
         # The source comes first, in reading order.
@@ -148,7 +154,10 @@ def _table(axes: Mapping[str, Any], first: Mapping[str, Any], scale: float, digi
         "columns": [across["words"][column] for column in columns],
         "unknown": (_among(down["unknown"], rows), _among(across["unknown"], columns)),
         "rows": [
-            (down["words"][row], [(shade(weight / scale), fixed(weight, digits) if weight else "") for weight in weights[row]])
+            (
+                down["words"][row],
+                [(shade(weight / first["scale"]), fixed(weight, first["digits"]) if weight else "") for weight in weights[row]],
+            )
             for row in rows
         ],
     }
@@ -210,21 +219,27 @@ def _named_views(
     shown: Sequence[tuple[str, str, int | None, WordView]],
     choices: Mapping[str, AttentionRecord],
     figures: Sequence[Segment],
-    precision: int,
     options: Options,
 ) -> tuple[dict[str, dict[str, dict[str, Any]]], list[dict[str, Any]]]:
     """Return the words of each unit and axis with what is known about them, and the views, which refer to them by name."""
     axes: dict[str, dict[str, dict[str, Any]]] = {}
     views: list[dict[str, Any]] = []
+    by_scale: dict[str, list[WordView]] = {}
+    for _, site, _, view in shown:
+        by_scale.setdefault(_scale_of(site), []).append(view)
+    scales = {name: _scale(of) for name, of in by_scale.items()}
     for kind, site, head, view in shown:
         named = axes.setdefault(kind, {})
         down, across = sides(site)
         rows = _register(named, down, (view.rows, view.unknown_rows, view.row_spans, view.row_times), figures)
         columns = _register(named, across, (view.columns, view.unknown_columns, view.column_spans, ()), figures)
+        scale = scales[_scale_of(site)]
+        cells = units(view.matrix, scale["places"])
         told = _told(choices[kind], site, head, view, options) if view.matrix.size else ""
+        if told and 0 in cells and _listed(named[columns]):
+            told += f" {blank_cells(scale['digits'])}"
         facts = {"rows": rows, "columns": columns, "names": caption.axis_names(site), "told": told}
-        cells = units(view.matrix, precision)
-        views.append({"units": kind, "site": label(site, 80), "head": head, **facts, "cells": cells})
+        views.append({"units": kind, "site": label(site, 80), "head": head, **facts, **scale, "cells": cells})
     return axes, views
 
 

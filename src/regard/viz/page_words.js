@@ -54,9 +54,7 @@ for (const article of document.querySelectorAll(".classified")) {
       word.classList.toggle("unknown", data.unknown[view.units].includes(index));
       word.title = value(view.cells[index]);
     });
-    const legend = article.querySelector(":scope > .legend");
-    legend.querySelector(".top").textContent = view.top;
-    if (legend.querySelector("[class^=b]:not(.bar)")) legend.querySelector(".low").textContent = `weight -${view.top}`;
+    writeScale(article.querySelector(":scope > .legend"), view, view.top);
     const told = article.querySelector(":scope > .note > .told");
     if (told) told.textContent = view.told;
     readout.textContent = words.length ? "Hover or focus a word." : "";

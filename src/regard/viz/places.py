@@ -58,6 +58,8 @@ def looked(
         view = among_special if _words(among_special) else view
     words = _words(view)
     if not words:
+        if word is not None and view.rows:
+            return view.select(rows=[find_row(view, word)])
         return _mean(view) if view.rows else view
     if word is not None:
         view = view.select(rows=words)
@@ -81,13 +83,18 @@ def _words(view: WordView) -> list[int]:
 def _mean(view: WordView) -> WordView:
     """Return a view with one row: the mean of all rows."""
     total = view.totals.mean(keepdims=True)
-    hidden = (view.hidden * view.totals).mean(keepdims=True)
+
+    def share(part: np.ndarray) -> np.ndarray:
+        mean = (part * view.totals).mean(keepdims=True)
+        return np.divide(mean, total, out=np.zeros_like(mean), where=total > 0)
+
     return replace(
         view,
         rows=(MEAN,),
         matrix=view.matrix.mean(axis=0, keepdims=True),
         totals=total,
-        hidden=np.divide(hidden, total, out=np.zeros_like(hidden), where=total > 0),
+        hidden=share(view.hidden),
+        outside=None if view.outside is None else share(view.outside),
         unknown_rows=(False,),
         row_spans=(),
         row_times=(None,),
@@ -115,8 +122,10 @@ def without_silence(view: WordView) -> tuple[WordView, str]:
     frames = min(sound.num_tokens, int(np.ceil(end / sound.seconds)))
     if (sound.num_tokens - frames) * sound.seconds < _SILENCE:
         return view, ""
-    kept = Span(sound, 0, frames)
-    cut = replace(view.select(columns=range(frames)), column_spans=(kept,))
+    start, rest = spans[0].start, range(spans[0].start + frames, spans[0].end)
+    cut = view.select(columns=[column for column in range(len(view.columns)) if column not in rest])
+    spans = sorted([*cut.column_spans, Span(sound, start, rest.start)], key=lambda span: span.start)
+    cut = replace(cut, column_spans=tuple(spans))
     return cut, f"The silence after {frames * sound.seconds:.1f} s is left out."
 
 

@@ -18,7 +18,11 @@ from regard.viz.numbers import tick
 # Maximum width and height of a map in pixels, of which a cell of the terminal has two, one above the other.
 _WIDTH, _HEIGHT = 28, 32
 _SHADES, _DIGITS = "·░▒▓█", ".123456789"
+# Marks of negative weights. Zero has the first mark of the positive weights.
+_NEGATIVE = "-=%#"
 _ROW_SHARE = 0.3
+# Minimum width of maps beside each other; narrower ones are printed below each other.
+_LEAST = 8
 
 
 def print_places(view: WordView, console: Console, *, has_colours: bool, can_shade: bool) -> None:
@@ -32,21 +36,28 @@ def print_places(view: WordView, console: Console, *, has_colours: bool, can_sha
         for span, name in zip(spans, places.names(spans), strict=True):
             _print_times(view, span, name, scale, shades, console)
     strongest = "the darkest colour" if has_colours else shades[-1]
-    console.print(Text(f"Weights from 0 to {tick(scale)}, which is {strongest}.", style="dim"))
+    lowest = "0"
+    if any((view.matrix[:, span.start : span.end] < 0).any() for span in spans):
+        lowest = f"-{tick(scale)}, which is {'the darkest red' if has_colours else _NEGATIVE[-1]},"
+        strongest = "the darkest blue" if has_colours else strongest
+    console.print(Text(f"Weights from {lowest} to {tick(scale)}, which is {strongest}.", style="dim"))
 
 
 def _print_maps(view: WordView, spans: Sequence[Span], scale: float, shades: str, console: Console) -> None:
-    """Print the maps of the words beside each other."""
+    """Print the maps of the words beside each other; those of several images are below each other if there is little room."""
     room = console.width - 1
+    share = (room + 1) // len(spans) - 1
+    is_tall = share < _LEAST
     blocks = []
     for name, row in zip(view.rows, view.matrix, strict=True):
-        maps = [_map(_fit(places.grid(row, span), room), scale, shades) for span in spans]
+        maps = [_map(_fit(places.grid(row, span), room if is_tall else share), scale, shades) for span in spans]
         height = max(map(len, maps))
-        lines = [
+        beside = [
             Text(" ").join([each[line] if line < len(each) else Text(" " * each[0].cell_len) for each in maps])
             for line in range(height)
         ]
-        word = shorten(label(name), max(3, lines[0].cell_len))
+        lines = [line for each in maps for line in (*each, Text())][:-1] if is_tall else beside
+        word = shorten(label(name), max(3, *(line.cell_len for line in lines)))
         title = Text.assemble((isolated(word), "bold"))
         blocks.append([title, *lines])
     width = max(line.cell_len for block in blocks for line in block)
@@ -89,7 +100,8 @@ def _map(grid: np.ndarray, scale: float, shades: str) -> list[Text]:
 
 
 def _shade(share: float, shades: str) -> str:
-    return shades[min(len(shades) - 1, int(min(1.0, abs(share)) * len(shades)))]
+    marks = shades if share >= 0 else shades[0] + _NEGATIVE
+    return marks[min(len(marks) - 1, int(min(1.0, abs(share)) * len(marks)))]
 
 
 def _print_times(view: WordView, span: Span, name: str, scale: float, shades: str, console: Console) -> None:

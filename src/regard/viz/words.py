@@ -55,7 +55,8 @@ def draw(
         return picture.draw_empty("picture of words", empty(record, site), foot, path, top)
     scale = colour.full_scale(weights, given=scale)
     uniform = []
-    if marked := 1 / len(words) <= scale and not attribution_of(site):
+    sums_to_one = np.allclose(view.totals[view.totals > 0], 1, atol=0.02)  # as a softmax has it, also in half precision
+    if marked := 1 / len(words) <= scale and sums_to_one and not attribution_of(site):
         uniform = [f"The mark on the colour bar: 1/{len(words)}, the weight of each word if all had the same."]
     foot = (
         [most_weight(words, weights), *uniform, *other_labels(record), *write(record, [site], [view], head)]

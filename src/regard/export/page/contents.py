@@ -45,6 +45,8 @@ def read_contents(predictor: Any, name: str) -> tuple[dict[str, Any], dict[str, 
         "scores": score_rows(predictor.bundle.signature.get("scores") or {}),
         "graphs": list(graphs),
         "note": NOTE,
+        # Whether all weights sum to one. Mechanisms and normalizers declare it; a sigmoid does not.
+        "normalized": all(getattr(each, "normalized", True) for each in model.modules()),
         "max_tokens": config.data.max_tokens,
     }
     return settings | described, graphs

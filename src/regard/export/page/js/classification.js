@@ -13,7 +13,7 @@ export class ClassificationView {
       message: h("p", { class: "message", role: "alert" }),
       output: h("p", { class: "result", "aria-live": "polite" }),
       untouched: h("p", { class: "untouched" }),
-      hint: h("p", { class: "hint" }, "The stronger the colour of a word, the larger its weight; the weights of all words sum to 100%. Click a word to strike it out: the model then reads the text without it, and a line marks each probability of before."),
+      hint: h("p", { class: "hint" }, `The stronger the colour of a word, the larger its weight${model.settings.normalized ? "; the weights of all words sum to 100%" : ""}.`, " Click a word to strike it out: the model then reads the text without it, and a line marks each probability of before."),
       words: h("p", { class: "words", role: "group", "aria-label": "Words, coloured by their weight; click one to strike it out" }),
       labels: h("div", { class: "labels" }),
       note: h("p", { class: "note" }),

@@ -50,7 +50,8 @@ export class TranslatorModel {
   words = {
     hidden: "end", alignment: "alignment", caption: "output words down, source words across", heads: "Output words read source words",
     advice: "Drag the end of a band to another word, or select an output word. Click a source word to leave it out.",
-    guide: "A band joins an output word to a source word that the model read when it wrote the output word. The wider and darker the band, the larger the weight; the weights of an output word sum to 100%. If you move a band, the model writes the output again, with your weights.",
+    guide: "A band joins an output word to a source word that the model read when it wrote the output word. The wider and darker the band, the larger the weight. If you move a band, the model writes the output again, with your weights.",
+    sum: "The weights of an output word sum to 100%.",
   };
 
   static async open(number, settings) {
@@ -103,7 +104,11 @@ export class TranslatorModel {
     const replaced = this.settings.decoding.replace_unknown ? this.#replacements(hypothesis, source) : new Map();
     const ids = hypothesis.path.map((step) => step.token);
     const { words, wordOf, scheme } = this.target.inUnits(this.target.describe(ids), ids, units);
-    for (const [place, word] of replaced) words[wordOf[place]] = word;
+    for (const number of new Set([...replaced.keys()].map((place) => wordOf[place]))) {
+      const places = ids.map((_, place) => place).filter((place) => wordOf[place] === number);
+      const parts = places.map((place, at) => [at, replaced.get(place)]).filter(([, word]) => word !== undefined);
+      words[number] = this.target.decode(places.map((place) => ids[place]), new Map(parts)).trim();
+    }
     return { ...hypothesis, text: this.target.decode(hypothesis.tokens, replaced), words, wordOf, scheme };
   }
 
@@ -139,7 +144,8 @@ export class LanguageModel extends TranslatorModel {
   words = {
     hidden: "start", alignment: "all heads", caption: "each word down, the words before it across", heads: "Each word reads the words before it",
     advice: "Drag the end of a band to another word, or select a word on the right.",
-    guide: "A band joins a word to a word before it that the model read when it wrote the word. The wider and darker the band, the larger the weight; the weights of a word sum to 100%. If you move a band, the model writes the text again from there, with your weights.",
+    guide: "A band joins a word to a word before it that the model read when it wrote the word. The wider and darker the band, the larger the weight. If you move a band, the model writes the text again from there, with your weights.",
+    sum: "The weights of a word sum to 100%.",
   };
 
   /** Continue a text; see `TranslatorModel.run`. `prefix` replaces the text's own tokens. */

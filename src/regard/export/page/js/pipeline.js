@@ -28,7 +28,12 @@ const formula = (text) => h("span", { class: "formula" }, text.split(/(_\w)/).ma
 const largest = (weights, names) => weights.map((weight, place) => [weight, names[place]])
   .sort((one, other) => other[0] - one[0]).slice(0, LARGEST_SHOWN).map(([weight, name]) => `“${name}” ${percent(weight)}`).join(", ");
 
-const weightsOfScores = (normalizer) => `weight_j = ${normalizer.kind} of the scores over j`;
+const weightsOfScores = (normalizer) => `weight_j = ${normalizer?.kind ?? "softmax"} of the scores over j`; // the mean has no normalizer
+
+/** How scores become weights and weights an average: a sentence for models whose weights sum to one, and for others. */
+const describeWeights = ({ normalized }, context, values) => (normalized
+  ? `The scores become weights, which sum to 100%. ${context} is the mean of ${values} by these weights.`
+  : `The scores become weights. ${context} is the sum of ${values}, each times its weight.`);
 
 const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
@@ -104,7 +109,7 @@ export class PipelineView {
     return [
       {
         name: "Attention", value: settings.layers ? `${count(settings.layers, "layer")} × ${count(settings.heads, "head")}` : kind.replaceAll("_", " "),
-        sentence: `For each word that it writes, the decoder compares its query qₜ with the key kⱼ of each ${model instanceof LanguageModel ? "token so far" : "source token"}. The scores become weights, which sum to 100%. The context is the mean of the values vⱼ by these weights.${weights}`,
+        sentence: `For each word that it writes, the decoder compares its query qₜ with the key kⱼ of each ${model instanceof LanguageModel ? "token so far" : "source token"}. ${describeWeights(settings, "The context", "the values vⱼ")}${weights}`,
         lines: [...(SCORES[kind] ? [`score_j = ${SCORES[kind]}`, weightsOfScores(normalizer)] : []), "context = Σ_j weight_j v_j"],
       },
       {
@@ -121,11 +126,11 @@ export class PipelineView {
     return [
       {
         name: "Attention", value: kind.replaceAll("_", " "),
-        sentence: `The model gives each token a score. The scores become weights, which sum to 100%. The text is the mean of its states by these weights. The largest: ${largest([...model.wordWeights(result)], result.source.words)}.`,
+        sentence: `The model gives each token a score. ${describeWeights(settings, "The text", "its states")} The largest: ${largest([...model.wordWeights(result)], result.source.words)}.`,
         lines: [`score_j = ${POOLED[kind]}`, weightsOfScores(normalizer), "context = Σ_j weight_j h_j"],
       },
       {
-        name: "Label", value: result.label, lines: ["probability of a label = softmax(W context + b)"],
+        name: "Label", value: result.label, lines: [`probability of a label = ${settings.multiple ? "σ" : "softmax"}(W context + b)`],
         sentence: `A linear map of the context gives each of ${count(settings.labels.length, "label")} a probability.`,
       },
     ];

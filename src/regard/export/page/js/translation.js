@@ -54,7 +54,7 @@ export class TranslationView {
   #buildGuide() {
     const mark = (kind, sample, meaning) => h("span", { class: `mark ${kind}` }, h("span", { class: "sample", "aria-hidden": "true" }, sample), meaning);
     return h("div", { class: "guide" },
-      h("p", {}, this.model.words.guide),
+      h("p", {}, this.model.words.guide, this.model.settings.normalized ? ` ${this.model.words.sum}` : null),
       h("p", { class: "legend" },
         mark("scale", "", "weight 0 to 100%"), mark("edited", "●", "attention changed by hand"), mark("changed", "word", "changed by you"),
         mark("unknown", "word", "not in the vocabulary"), this.model.settings.source ? mark("dropped", "word", "left out") : null));
