@@ -60,6 +60,10 @@ def test_short_settings_and_flags():
             "train translation: unexpected argument 'deu.txt'; files are named by --data.train FILE or FILE,FILE, in "
             "quotation marks if a name contains spaces",
         ),
+        (
+            ["--data.train", "a.tsv", "--data.train=b.tsv"],
+            "train translation: --data.train is given twice; name several files as --data.train FILE,FILE",
+        ),
         (["--preset"], "argument --preset: expected one argument"),
         (["--preset", "tutorial-lstm", "--data.train", "x"], "no preset is named 'tutorial-lstm'; did you mean 'tutorial-"),
         (["--data.trian", "x"], "unknown setting 'data.trian'; did you mean 'data.train'?"),
@@ -140,3 +144,5 @@ def test_short_names_of_classification():
     config = read_arguments("classification", ["--data.train", "x.tsv", "--vectors", "glove.txt", "--folds", "5"])
     assert isinstance(config, ClassificationConfig)
     assert (config.data.vectors, config.data.folds, config.out) == ("glove.txt", 5, "runs/x")
+    with pytest.raises(RequestError, match=r"--folds and --data.folds are the same setting; give only one of them"):
+        read_arguments("classification", ["--data.train", "x.tsv", "--data.folds", "3", "--folds", "5"])

@@ -1,15 +1,17 @@
 """Strict loading and dumping of configurations."""
 
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.config import BahdanauDecoderConfig, DotConfig, LuongDecoderConfig
+from regard.config import BagClassifierConfig, BahdanauDecoderConfig, DotConfig, LuongDecoderConfig, TrainingConfig
 from regard.config.loading import (
     LARGEST,
+    check_config,
     dump_config,
     load_config,
     override_layer,
@@ -181,6 +183,34 @@ def test_a_changed_kind_resets_its_part():
 )
 def test_mistakes_are_named(settings, message):
     assert fails(settings) == message
+
+
+@pytest.mark.parametrize(
+    ("part", "settings", "message"),
+    [
+        ("training", {"optimizer": "sgd"}, "training.optimizer is 'sgd', expected one of: adam, adamw, muon"),
+        ("training", {"learning_rate": "1e-3"}, "training.learning_rate is '1e-3', expected 0.001"),
+        ("training", {"max_epochs": True}, "training.max_epochs is True, expected a whole number"),
+        ("training", {"monitor": "acc"}, "training.monitor is 'acc', expected one of: auto, bleu, chrf, exact_match, loss"),
+        ("data", {"train": "a.tsv"}, "data.train is 'a.tsv', expected ('a.tsv',)"),
+        ("data", {"columns": (0, 1)}, "data.columns is (0, 1), expected ('0', '1')"),
+        ("", {"out": PurePosixPath("x")}, "out is PurePosixPath('x'), expected text; convert the path with str(…)"),
+        ("", {"model": BagClassifierConfig()}, "model is BagClassifierConfig(), expected RecurrentConfig or TransformerConfig"),
+        ("", {"training": TrainingConfig()}, "training is TrainingConfig(), expected TranslationTrainingConfig"),
+    ],
+)
+def test_settings_made_in_python_have_their_types(part, settings, message):
+    config = TranslationConfig()
+    changed = replace(config, **{part: replace(getattr(config, part), **settings)} if part else settings)
+    with pytest.raises(ConfigError) as caught:
+        check_config(changed)
+    assert str(caught.value) == message
+
+
+def test_settings_made_in_python_may_have_whole_numbers_and_lists():
+    config = TranslationConfig()
+    training, data = replace(config.training, learning_rate=1), replace(config.data, train=["a.tsv"])
+    check_config(replace(config, training=training, data=data))
 
 
 def test_mistakes_say_file_and_line(tmp_path):

@@ -243,6 +243,15 @@ def test_a_cross_validation_is_resumed_as_a_whole(config, stop_at):
     assert json.loads(Path(config.out, "folds.json").read_text())["mean"]["loss"] == pytest.approx(whole.mean("loss"))
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_ctrl_c_in_the_first_fold_says_how_to_go_on(config, stop_at, overwrite):
+    """The saved settings differ from those that were given: the tokenizer was chosen, and nothing is to be overwritten."""
+    config = replace(change(config, max_epochs=1), data=replace(config.data, folds=2), overwrite=overwrite)
+    stop_at(str(Path(config.out, "fold-1")), 3)
+    with pytest.raises(Interrupted, match=rf"stopped in fold 1 of 2; continue with: regard resume {config.out}$"):
+        cross_validate(config, progress=False)
+
+
 @pytest.mark.parametrize("fold", [1, 2])
 def test_ctrl_c_between_folds_says_how_to_go_on(config, monkeypatch, fold):
     """While the data of a fold are prepared, no run of it has begun that would say so."""

@@ -20,6 +20,7 @@ from regard.config import (
     EncoderConfig,
     LabelledDataConfig,
     LanguageModelConfig,
+    LinearDecayConfig,
     RecurrentClassifierConfig,
     RecurrentConfig,
     TextDataConfig,
@@ -28,7 +29,7 @@ from regard.config import (
 from regard.errors import BundleError, ConfigError
 from regard.tasks.classification.config import ClassificationConfig, ClassificationTrainingConfig
 from regard.tasks.language.config import LanguageConfig, LanguageTrainingConfig
-from regard.training import fit, resume
+from regard.training import cross_validate, fit, resume
 from regard.training.starting import load_fine_tuning
 
 SMALL = RecurrentConfig(embedding_size=8, encoder=EncoderConfig(hidden_size=8), decoder=BahdanauDecoderConfig(hidden_size=8))
@@ -100,6 +101,15 @@ def test_defaults_of_fine_tuning(base, tmp_path):
     assert config.data.train == ("x.tsv",)
 
 
+def test_the_rate_falls_to_zero_if_that_of_the_model_did_not(trained, change):
+    def train(config):
+        schedule = LinearDecayConfig(final=0.5)
+        fit(change(replace(config, model=SMALL), max_epochs=1, max_steps=1, schedule=schedule), progress=False)
+
+    config = load_fine_tuning(trained("final", train), {"data.train": "x.tsv"})
+    assert config.training.schedule == LinearDecayConfig(warmup_steps=20, final=0.0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [1, 5])
 def test_it_resumes_bit_for_bit_when_the_old_model_is_gone(base, other, tmp_path, stop_at, killed):  # noqa: F811
@@ -147,6 +157,14 @@ def test_what_cannot_be_started_from(base, other, tmp_path):
         fit(given, start_from="", progress=False)
     with pytest.raises(ConfigError, match=r"fit was given your own model, but the model in '.*' was trained without"):
         fit(given, start_from=base, model=lambda source, target: None, progress=False)
+
+
+@pytest.mark.parametrize("given", [["a", "b"], ("text" for _ in "ab"), "classification", None])
+def test_texts_are_no_configuration(given):
+    for train, name in ((fit, "fit"), (cross_validate, "cross_validate")):
+        message = rf"^{name}: got '{type(given).__name__}', expected a configuration, such as .* files that it names$"
+        with pytest.raises(ConfigError, match=message):
+            train(given)
 
 
 def test_what_it_starts_from_goes_to_other_processes_and_into_a_checkpoint(base):
@@ -260,6 +278,17 @@ def test_a_combined_classifier_learns_from_new_texts_and_labels(classifier, tmp_
     assert [one.label for one in new.classify(texts)[::2]] == ["good", "odd"]
     again = fine_tune(old.out, reviews(tmp_path / "c.tsv", ["good", "bad"], 3), tmp_path, out=str(tmp_path / "newer"))
     assert [one.label for one in again.classify(texts[:2])] == ["good", "bad"]
+
+
+def test_a_table_of_ngrams_that_depends_on_the_number_of_labels_is_refused(classifier, tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.models.classifiers.counted._MOST_NUMBERS", 9000)  # 4,099 buckets for 2 labels, 3,000 for 3
+    model = CombinedClassifierConfig(
+        counted=CountedClassifierConfig(num_buckets=4099), recurrent=RecurrentClassifierConfig(embedding_size=8, hidden_size=8)
+    )
+    old = replace(regard.load(classifier, device="cpu").config, model=model, out=str(tmp_path / "combined"))
+    fit(old, progress=False)
+    with pytest.raises(ConfigError, match=r"has 2 labels, but the run has 3. The size of '.*evidence' depends"):
+        fine_tune(old.out, reviews(tmp_path / "b.tsv", ["good", "odd", "bad"]), tmp_path)
 
 
 def test_language_models(tmp_path):

@@ -108,6 +108,14 @@ def test_an_interrupted_run_gets_another_rate(config, signal_at):  # noqa: F811
     assert [row["learning_rate"] for row in progress_of(config)[1]][-1] == 1e-5
 
 
+@pytest.mark.parametrize("decay", [0.01, 0.0])
+def test_another_weight_decay_has_an_effect(ended, decay):
+    longer(ended, max_epochs=3, weight_decay=0.02)
+    longer(ended, max_epochs=4, weight_decay=decay)
+    state = torch.load(Path(ended.out, "checkpoints", "last.ckpt"), weights_only=True)
+    assert [group["weight_decay"] for group in state["optimizer"]["param_groups"]] == [decay, 0.0]  # matrices, vectors
+
+
 def test_decoding_of_an_ended_run_changes_without_training(ended):
     weights, step = model_bytes(ended), progress_of(ended)[0]["step"]
     model = resume(ended.out, overrides={"decoding.beam_size": 2}, model=TinyTranslator, progress=False)
@@ -124,6 +132,14 @@ def test_decoding_of_an_ended_run_changes_without_training(ended):
         ({"model.encoder.hidden_size": 8}, "with another model.encoder.hidden_size"),
         ({"tokenizers.source.kind": "bpe"}, "with another tokenizers.source.kind"),
         ({"seed": 5}, "with another seed"),
+        (
+            {"training.max_epochs": 3, "training.compile_layers": True},
+            "training.compile_layers and training.recompute_layers are for layers of Transformers, and TinyTranslator has none",
+        ),
+        (
+            {"training.max_epochs": 3, "training.consistency.kind": "sim_cut"},
+            "TinyTranslator has no nn.Embedding with padding",
+        ),
         ({"training.epochs": 5}, r"unknown setting 'training.epochs'; did you mean 'training.max_epochs'\?"),
         (
             {"training.max_epochs": 1},
@@ -137,6 +153,17 @@ def test_what_may_not_change(ended, overrides, message):
     with pytest.raises(ConfigError, match=message):
         resume(ended.out, overrides=overrides, model=TinyTranslator, progress=False)
     assert Path(ended.out, "checkpoints", "run.json").read_bytes() == before
+
+
+def test_changed_settings_are_checked_as_at_the_start(config, change, signal_at):  # noqa: F811
+    config = change(config, monitor="bleu")
+    signal_at(3)
+    with pytest.raises(Interrupted):
+        fit(config, model=TinyTranslator, progress=False)
+    before = Path(config.out, "checkpoints", "run.json").read_bytes()
+    with pytest.raises(ConfigError, match=r"training.monitor is 'bleu', but training.validation_pairs is 0"):
+        longer(config, validation_pairs=0)
+    assert Path(config.out, "checkpoints", "run.json").read_bytes() == before
 
 
 def test_patience_holds_until_it_is_raised(config, change):

@@ -215,7 +215,7 @@ def test_a_run_that_was_killed_before_its_settings_were_written_is_recognised(co
     out = Path(config.out)
     (out / "checkpoints").mkdir(parents=True)
     (out / "checkpoints" / "lock").write_text("1 elsewhere\n")
-    (out / "checkpoints" / "run.json.new").write_text("{")
+    (out / "checkpoints" / "run.json.unfinished").write_text("{")
     with pytest.raises(
         ConfigError, match=re.escape(f"cannot resume '{out}': its run was stopped before its settings were written")
     ):
@@ -241,6 +241,18 @@ def test_resume_wants_the_same_data(config, signal_at, pairs, tmp_path):
         fit(config, model=TinyTranslator, progress=False)
     own.write_bytes(pairs.read_bytes() + b"a b\tb a\n")
     with pytest.raises(DataError, match=r"cannot resume .*pairs.tsv has changed since the run began; put the old file back"):
+        resume(config.out, model=TinyTranslator, progress=False)
+
+
+def test_a_changed_dev_file_is_named(config, signal_at, tmp_path):
+    dev = tmp_path / "dev.tsv"
+    dev.write_text("a b\tb a\nc d\td c\n")
+    config = replace(config, data=replace(config.data, dev=(str(dev),)))
+    signal_at(3)
+    with pytest.raises(Interrupted):
+        fit(config, model=TinyTranslator, progress=False)
+    dev.write_text("a b\tb a\nc e\te c\n")
+    with pytest.raises(DataError, match=r"letters.tsv or .*dev.tsv has changed since the run began"):
         resume(config.out, model=TinyTranslator, progress=False)
 
 

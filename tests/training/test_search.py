@@ -32,7 +32,7 @@ def runs(monkeypatch) -> list[dict[str, Any]]:
         rate = config.training.learning_rate
         made.append({"rate": rate, "size": config.model.embedding_size, "out": config.out})
         progress = SimpleNamespace(best=None, validations=0, finished=False)
-        run = SimpleNamespace(progress=progress, config=SimpleNamespace(training=SimpleNamespace(monitor="bleu")))
+        run = SimpleNamespace(progress=progress, config=SimpleNamespace(training=SimpleNamespace(monitor=fit.monitor)))
         if error := fit.errors.pop(len(made) - 1, None):
             raise error
         for number in (1, 2):
@@ -40,7 +40,7 @@ def runs(monkeypatch) -> list[dict[str, Any]]:
             callbacks[0].after_validation(run, {"bleu": progress.best})
         made[-1]["finished"] = True
 
-    fit.errors, fit.score = {}, lambda rate: rate
+    fit.errors, fit.score, fit.monitor = {}, lambda rate: rate, "bleu"
     monkeypatch.setattr(module, "fit", fit)
     monkeypatch.setattr(module, "made_by", fit, raising=False)
     return made
@@ -75,6 +75,13 @@ def test_a_trial_below_the_median_is_pruned(runs, tmp_path):
     assert [one.state for one in found] == ["complete"] * 5 + ["pruned"]
     assert "finished" not in runs[-1]
     assert found[-1].score == pytest.approx(0.1)
+
+
+def test_the_loss_of_a_pruned_trial_is_shown_as_a_loss(runs, tmp_path):
+    module.made_by.score, module.made_by.monitor = lambda rate: -1.0 if len(runs) <= 5 else -5.0, "loss"
+    said = []
+    search(build, RANGES, tmp_path / "s", trials=6, say=said.append)
+    assert said[-1] == "trial 5 is pruned: its score 5 is worse than the median of earlier trials"
 
 
 def test_an_interrupted_search_continues_with_the_same_settings(runs, tmp_path):
@@ -135,6 +142,27 @@ def test_a_search_ends_if_every_later_trial_fails_and_can_be_continued(runs, tmp
 def test_whole_numbers(runs, tmp_path):
     found = search(build, {"model.embedding_size": Range.parse("x", "8:12")}, tmp_path / "s", trials=4)
     assert all(one.settings["model.embedding_size"] in {"8", "9", "10", "11", "12"} for one in found)
+
+
+def test_large_whole_numbers(runs, tmp_path):
+    found = search(build, {"training.batch_tokens": Range.parse("x", "1024:1048576:log")}, tmp_path / "s", trials=1)
+    assert 1024 <= int(found[0].settings["training.batch_tokens"]) <= 1048576
+
+
+@pytest.mark.parametrize("text", ["0.99991:0.9999999", "0.5:0.9999999", "1e-9:1e-3:log", "0.001:0.1"])
+def test_numbers_of_a_range_stay_in_it_and_are_told_apart(text):
+    found = Range.parse("x", text)
+    assert found.ends() == tuple(str(float(end)) for end in text.split(":")[:2])
+    numbers = [float(found.spell(found.low + (found.high - found.low) * part / 50)) for part in range(51)]
+    assert (numbers[0], numbers[-1], len({*numbers})) == (found.low, found.high, 51)
+    assert all(found.low <= number <= found.high for number in numbers)
+
+
+def test_trials_use_the_numbers_that_are_reported(runs, tmp_path):
+    found = search(build, {"training.learning_rate": Range.parse("x", "0.9999:0.99999")}, tmp_path / "s", trials=3)
+    reported = {float(one.settings["training.learning_rate"]) for one in found}
+    assert reported == {run["rate"] for run in runs}
+    assert len(reported) == 3
 
 
 @pytest.mark.parametrize(
@@ -234,6 +262,7 @@ def test_the_command_lists_failed_trials(runs, tmp_path, monkeypatch, capsys):
         (["translation", "--trials", "0"], "--trials is '0', expected a whole number of 1 or more"),
         (["translation", "--to", "x.txt"], "--to"),
         (["translation", "--search.seed"], "--search.seed needs a value"),
+        (["translation", "--seed", "1", "--search.seed", "1,2"], "search: --seed and --search.seed are the same setting"),
         (["translation", "--search.seed", "1"], "--search.seed is '1', expected at least two values (1,2,3)"),
     ],
 )

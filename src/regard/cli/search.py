@@ -60,6 +60,8 @@ def _search(task: str, given: Mapping[str, str], others: Sequence[str], trials: 
     fixed = [*others, *(f"--{name}={text}" for name, text in sorted(given.items()) if name not in searched)]
     if not ranges:
         raise RequestError("search: no setting is searched; name one, as in --search.training.learning_rate 0.0005:0.005:log")
+    if twice := next((name for name in ranges if name in given), ""):
+        raise RequestError(f"search: --{twice} and --search.{twice} are the same setting; give only one of them")
 
     def build(settings: Mapping[str, str], folder: str) -> RunConfig:
         chosen = {**settings, "out": folder} if folder else settings

@@ -30,6 +30,7 @@ Setting another `kind` for a part resets the other settings of that part."""
 
 
 _HELP = {"-h", "--help", "--help-all"}
+_FILES = ("data.train", "data.dev")
 # Settings that are often set, of all tasks, in the order of the help text.
 _OFTEN = (
     *("data.source", "data.target", "data.columns", "data.text", "data.label", "data.dev", "data.max_pairs", "data.max_texts"),
@@ -207,10 +208,16 @@ def _parser(task: str) -> Parser:
 
 
 def read_settings(task: str, overrides: Mapping[str, str]) -> dict[str, object]:
-    """Return settings of `split_settings` by their dotted names, with `data.train` and `data.dev` as lists of file names."""
+    """Return settings of `split_settings` by their dotted names, with `data.train` and `data.dev` as lists of file names.
+
+    Raises:
+        RequestError: If a setting is given by its short name and by its dotted name.
+    """
     short = find_task(task).words.short
+    if twice := next((name for name, full in short.items() if name in overrides and full in overrides), ""):
+        raise RequestError(f"--{twice} and --{short[twice]} are the same setting; give only one of them")
     settings: dict[str, object] = {short.get(name, name): value for name, value in overrides.items()}
-    for name in ("data.train", "data.dev"):
+    for name in _FILES:
         if name in settings:
             settings[name] = Files(str(settings[name])).paths
     return settings
@@ -220,6 +227,9 @@ def split_settings(command: str, arguments: Sequence[str], own: Mapping[str, boo
     """Return the settings of a command line (`--name value`, `--name=value`), and the arguments that argparse reads.
 
     The latter include the options in `own`, whose value is True if the option needs an argument.
+
+    Raises:
+        RequestError: If a setting has no value, or files to train or validate on are given twice.
     """
     settings: dict[str, str] = {}
     rest: list[str] = []
@@ -235,7 +245,10 @@ def split_settings(command: str, arguments: Sequence[str], own: Mapping[str, boo
             if not waiting or waiting[0].startswith("--"):
                 raise RequestError(f"{command}: {name} needs a value: {name} VALUE")
             value = waiting.pop(0)
-        settings[name.removeprefix("--").replace("-", "_")] = value
+        name = name.removeprefix("--").replace("-", "_")
+        if name in settings and name in _FILES:  # of other settings, the last value counts, as in most commands
+            raise RequestError(f"{command}: --{name} is given twice; name several files as --{name} FILE,FILE")
+        settings[name] = value
     return settings, rest
 
 

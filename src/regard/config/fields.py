@@ -18,7 +18,9 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from pathlib import PurePath
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, GroupedMetadata, Gt, Le, Lt
 
@@ -135,6 +137,18 @@ class FieldFacts:
             raise ValueError(problem)
         return parsed
 
+    def mismatch(self, value: Any) -> str:
+        """Return a message such as `'1e-3', expected 0.001` if a value is not of the field's type; else an empty text."""
+        if is_dataclass(self.type) or get_origin(self.type) in (UnionType, Union):
+            classes = get_args(self.type) or (self.type,)
+            names = " or ".join(cls.__name__ for cls in classes)
+            return "" if isinstance(value, classes) else f"{show(value)}, expected {names}"
+        try:
+            right = convert(self.type, value)
+        except ValueError as error:
+            return str(error)
+        return "" if right == (tuple(value) if isinstance(value, list) else value) else f"{show(value)}, expected {right!r}"
+
     def problem(self, value: Any) -> str:
         """Return a message such as `0, expected 1 or more` if a number is out of range; else an empty text."""
         for number in value if isinstance(value, tuple) else (value,):
@@ -230,6 +244,7 @@ def convert(hint: Any, value: Any) -> Any:
     result = _CONVERTERS[hint](value)
     if result is None:
         advice = "; rename a file or folder whose name is not UTF-8" if hint is str and isinstance(value, str) else ""
+        advice = "; convert the path with str(…)" if hint is str and isinstance(value, PurePath) else advice
         raise ValueError(f"{show(value)}, expected {_EXPECTED[hint]}{advice}")
     return result
 

@@ -68,15 +68,17 @@ def load_config(*layers: Layer | Mapping[str, Any]) -> RunConfig:
 
 
 def check_config(config: Settings, places: Mapping[str, str] | None = None) -> None:
-    """Check that every number is in its range, and that no settings are in conflict with each other.
+    """Check that every setting has its type, every number is in its range, and no settings are in conflict with each other.
 
     `places` has the file and line of each setting, such as `run.yaml:3`, by dotted name, for messages.
 
     Raises:
-        ConfigError: If a setting is out of range or conflicts with another.
+        ConfigError: If a setting is of the wrong type or out of range, or conflicts with another.
     """
-    problems = [(name, f"{name} is {problem}") for name, facts, value in walk(config) if (problem := facts.problem(value))]
-    for name, message in (*problems, *config.conflicts()):
+    for name, facts, value in walk(config):
+        if problem := facts.problem(value) or facts.mismatch(value):
+            raise _error(places or {}, name, f"{name} is {problem}")
+    for name, message in config.conflicts():
         raise _error(places or {}, name, message)
 
 

@@ -16,6 +16,7 @@ from regard.processes.ranks import read_ranks
 from regard.task import find_task
 from regard.training.folder import RunFolder
 from regard.training.progress import Reporter, build_reporter, describe_duration
+from regard.training.starting import check_is_config
 from regard.training.trainer import fit, resume
 
 
@@ -74,6 +75,7 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
             `fit`.
         Interrupted: As for `fit`; `resume_folds` continues the cross-validation.
     """
+    check_is_config("cross_validate", config)
     folds = _folds(config)
     if not folds:
         raise ConfigError(
@@ -156,7 +158,8 @@ def _run(config: RunConfig, folds: list[RunConfig], train: Callable[[RunConfig],
         try:
             found = train(fold).bundle.signature["scores"]
         except (Interrupted, KeyboardInterrupt) as error:
-            if number == 1 and _begun(fold) is None:
+            # A run that raises `Interrupted` has saved a checkpoint; Ctrl-C while its data are prepared does not.
+            if number == 1 and not isinstance(error, Interrupted) and _begun(fold) is None:
                 raise  # there is nothing to resume, except perhaps an older run
             code = error.exit_code - 128 if isinstance(error, Interrupted) else signal.SIGINT
             raise Interrupted(

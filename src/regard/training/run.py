@@ -285,7 +285,10 @@ class Run:
             if wrong := describe_mismatch({name: state.get(name) for name in forms}, forms, "checkpoint"):
                 raise ValueError(wrong)
             self.model.load_state_dict(state["model"])
+            decays = [group["weight_decay"] for group in self.optimizer.param_groups]
             self.optimizer.load_state_dict(state["optimizer"])
+            for group, decay in zip(self.optimizer.param_groups, decays, strict=True):
+                group["weight_decay"] = decay  # of the settings, which may have changed; each update sets the learning rate
             if self.moving_average is not None:
                 self.moving_average.load(state["moving_average"])
             if self.loss_scale is not None and state["loss_scale"]:

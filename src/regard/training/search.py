@@ -70,7 +70,7 @@ class Range:
 
     def ends(self) -> tuple[str, str]:
         """Return the first and the last value, as text."""
-        return (self.choices[0], self.choices[-1]) if self.choices else (f"{self.low:g}", f"{self.high:g}")
+        return (self.choices[0], self.choices[-1]) if self.choices else (_spell(self.low), _spell(self.high))
 
     def suggest(self, trial: Any, name: str) -> str:
         """Return the value of a trial, as text."""
@@ -78,7 +78,19 @@ class Range:
             return str(trial.suggest_categorical(name, self.choices))
         if self.whole:
             return str(trial.suggest_int(name, int(self.low), int(self.high), log=self.log))
-        return f"{trial.suggest_float(name, self.low, self.high, log=self.log):.4g}"
+        return self.spell(trial.suggest_float(name, self.low, self.high, log=self.log))
+
+    def spell(self, value: float | str) -> str:
+        """Return the value of a trial as text, a number with four digits, or more if the range is narrow."""
+        if not isinstance(value, float):
+            return str(value)
+        digits = 4 + max(0, math.floor(math.log10(max(abs(self.low), abs(self.high)) / (self.high - self.low))))
+        return _spell(min(max(float(f"{value:.{digits}g}"), self.low), self.high))
+
+
+def _spell(number: float) -> str:
+    """Return a number as text that gives exactly this number; a setting that is a whole number accepts no point."""
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 @dataclass(frozen=True)
@@ -174,7 +186,7 @@ def search(
             raise ConfigError(f"{holder} searches in '{folder}'; wait until that search has ended, or name another --out")
         study, failures = _open_study(folder, own), 0
         while True:
-            found = _found(study, folder)
+            found = _found(study, folder, ranges)
             if sum(one.state != "failed" for one in found) >= trials:
                 return found
             if failures == _RANDOM:
@@ -185,7 +197,7 @@ def search(
             say(f"trial {trial.number}: " + ", ".join(f"{name} {value}" for name, value in settings.items()))
             succeeded = _run(study, trial, partial(build, settings, str(folder / str(trial.number))), say)
             failures = 0 if succeeded else failures + 1
-            after_trial(_found(study, folder))
+            after_trial(_found(study, folder, ranges))
 
 
 def _open_study(folder: Path, own: dict[str, Any]) -> Any:
@@ -230,7 +242,8 @@ def _run(study: Any, trial: Any, build: Callable[[], RunConfig], say: Callable[[
         study.tell(trial, watch.best)
     except optuna.TrialPruned:
         study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-        say(f"trial {trial.number} is pruned: its score {watch.best:.4g} is worse than the median of earlier trials")
+        score = -(watch.best or 0.0) if trial.user_attrs["monitor"] == "loss" else watch.best
+        say(f"trial {trial.number} is pruned: its score {score:.4g} is worse than the median of earlier trials")
     except Interrupted as error:
         raise Interrupted(
             f"stopped during trial {trial.number}; repeat the command to continue, which tries its settings again",
@@ -255,12 +268,12 @@ def _typed(name: str, found: Range, type_: Any) -> Range:
     return Range((), found.low, found.high, found.log, whole=True)
 
 
-def _found(study: Any, folder: Path) -> list[Found]:
+def _found(study: Any, folder: Path, ranges: Mapping[str, Range]) -> list[Found]:
     """Return the trials that have ended, the best first."""
     found = [
         Found(
             one.number,
-            {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in one.params.items()},
+            {name: ranges[name].spell(value) for name, value in one.params.items()},
             score=None if (best := one.user_attrs.get("best")) is None else -best if monitor == "loss" else best,
             monitor=monitor,
             state={"COMPLETE": "complete", "PRUNED": "pruned"}.get(one.state.name, "failed"),

@@ -42,6 +42,7 @@ def fine_tuning_layer(folder: str | Path) -> Layer:
         "training.learning_rate": float(f"{plain['training.learning_rate'] * RATE_PART:.3g}"),
         "training.schedule.kind": "linear_decay",
         "training.schedule.warmup_steps": WARMUP_STEPS,
+        "training.schedule.final": 0.0,
     }
     if "training.teacher_forcing.end" in plain:
         changes["training.teacher_forcing.start"] = plain["training.teacher_forcing.end"]
@@ -91,6 +92,15 @@ def _compared(config: RunConfig) -> dict[str, Any]:
     return {name: value for name, value in model.items() if name not in free} | settings_with(Role.VOCABULARY, config)
 
 
+def check_is_config(caller: str, config: object) -> None:
+    """Raise a `ConfigError` if `config`, an argument of the function `caller`, is not a configuration."""
+    if not isinstance(config, RunConfig):
+        raise ConfigError(
+            f"{caller}: got {type(config).__name__!r}, expected a configuration, such as the result of "
+            "regard.choose_config('classification', {'data.train': ['reviews.tsv']}). Data are read from files that it names"
+        )
+
+
 def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) -> RunConfig:
     """Return the whole configuration for `fit`; if `config` is a mapping, the trained model's settings complete it."""
     if isinstance(config, Mapping):
@@ -102,6 +112,7 @@ def with_start(config: RunConfig | Mapping[str, Any], start_from: str | Path) ->
                 "uses the defaults. To fine-tune a trained model, give its folder as start_from"
             )
         return load_fine_tuning(folder, {name: value for name, value in config.items() if name != "start_from"})
+    check_is_config("fit", config)
     if start_from and config.start_from not in ("", str(start_from)):
         raise ConfigError(
             f"fit was given start_from '{start_from}', but its configuration has '{config.start_from}'; give only one of them"

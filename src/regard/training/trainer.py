@@ -237,6 +237,8 @@ def _resume(
             run.load_state_dict(state)
         _check_scores(run)
         if changed:
+            find_task(config.task).training.check(config, model, attention)
+            _check_training(task)
             check_change(run, changed)
             folder.write_facts({**facts, "settings": dump_config(kept)})
             reporter.say(describe_change(old, kept, changed))
@@ -251,7 +253,8 @@ def _check_unchanged(task: Trainable, facts: Mapping[str, Any], folder: Path) ->
         DataError: If the data or the vocabulary have changed.
     """
     if task.data.fingerprint != facts["fingerprint"]:
-        sources = " or ".join((*task.config.data.train, *task.teachers))
+        data = task.config.data
+        sources = " or ".join(filter(None, (*data.train, *data.dev, getattr(data, "alignments", ""), *task.teachers)))
         raise DataError(
             f"cannot resume '{folder}': {sources} has changed since the run began; put the old file back, or start a new run"
         )
