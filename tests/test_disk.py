@@ -47,7 +47,7 @@ def test_a_file_is_synchronised_then_renamed_then_its_folder_synchronised(tmp_pa
     path = tmp_path / "a.txt"
     disk.write(path, "one ", b"two ", memoryview(b"three"))
     assert path.read_text() == "one two three"
-    assert calls == [("sync", f"{path}.new"), ("rename", f"{path}.new", str(path)), ("sync", str(tmp_path))]
+    assert calls == [("sync", f"{path}.unfinished"), ("rename", f"{path}.unfinished", str(path)), ("sync", str(tmp_path))]
 
 
 @linux
@@ -55,7 +55,13 @@ def test_a_file_is_synchronised_then_renamed_then_its_folder_synchronised(tmp_pa
 def test_records_are_written_like_that_too(tmp_path, calls, ending):
     path = tmp_path / f"a.{ending}"
     record([[1.0]], ["a"], ["x"]).save(path)
-    assert calls == [("sync", f"{path}.new"), ("rename", f"{path}.new", str(path)), ("sync", str(tmp_path))]
+    assert calls == [("sync", f"{path}.unfinished"), ("rename", f"{path}.unfinished", str(path)), ("sync", str(tmp_path))]
+
+
+def test_a_file_of_the_user_with_a_common_ending_is_left_alone(tmp_path):
+    (tmp_path / "a.txt.new").write_text("mine")
+    disk.save(tmp_path / "a.txt", "text")
+    assert (tmp_path / "a.txt.new").read_text() == "mine"
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])

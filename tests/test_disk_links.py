@@ -48,7 +48,7 @@ def test_a_run_does_not_write_to_linked_folders(model, tmp_path, name):
 def test_locks_and_drafts_are_files_of_their_own(model, precious, kind):
     before = precious.read_bytes()
     place(kind, model / ".writing", precious)
-    place(kind, model / "map.png.new", precious)
+    place(kind, model / "map.png.unfinished", precious)
     with replacing(model) as stage:
         disk.write(stage / "faithfulness.json", "{}")
     disk.save(model / "map.png", "picture")

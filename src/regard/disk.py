@@ -30,6 +30,8 @@ except ImportError:  # Windows
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """Error numbers for a full disk, an exhausted quota, and a file that exceeds the size limit."""
 
+DRAFT = "unfinished"
+"""Ending of temporary files, in which new content is written. A leftover file is deleted, so it must be rare."""
 # Number of bytes of the longest name that `_beside` extends. File systems allow 255, or 143 if they encrypt names.
 _LONGEST_NAME = 120
 _SEAL = b"\nsha256 %b\n"
@@ -99,7 +101,7 @@ def save(path: str | Path, content: str | bytes) -> None:
         raise DataError(f"{path}: cannot be written: {error.strerror}{missing}") from error
 
 
-def _beside(path: Path, ending: str = "new") -> Path:
+def _beside(path: Path, ending: str = DRAFT) -> Path:
     """Return the path of the temporary file in which `whole_file` writes the new content of `path`.
 
     A second process that writes `path` at the same time uses another temporary file, except on Windows and on file
@@ -224,7 +226,7 @@ def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
     handle, holder = open_locked(draft, wait=False, mode=0o666)
     if holder:
         os.close(handle)
-        draft = _beside(path, f"{secrets.token_hex(4)}.new")
+        draft = _beside(path, f"{secrets.token_hex(4)}.{DRAFT}")
         handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with suppress(OSError):

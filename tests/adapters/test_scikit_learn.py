@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import regard
-from regard.errors import ConfigError
+from regard.errors import ConfigError, Interrupted
 
 NOUNS = ["film", "plot", "cast", "score", "end", "book", "song", "play"]
 TEXTS = [f"the {noun} is {word} , so is the {other}" for word in ("fine", "dull") for noun in NOUNS for other in NOUNS[:4]]
@@ -55,6 +55,18 @@ def test_it_is_repeatable_and_left_alone_by_a_clone(fitted):
         again.predict(TEXTS)
     again.fit(TEXTS, LABELS)
     assert (again.predict_proba(TEXTS) == fitted.predict_proba(TEXTS)).all()
+
+
+def test_an_interruption_ends_a_search_and_leaves_the_fitted_model(fitted, monkeypatch):
+    def stop(*arguments, **options):
+        raise Interrupted("stopped")
+
+    monkeypatch.setattr("regard.adapters.scikit_learn.fit", stop)
+    with pytest.raises(KeyboardInterrupt):
+        GridSearchCV(make(), {"learning_rate": [0.05, 0.1]}, cv=2).fit(TEXTS, LABELS)
+    with pytest.raises(KeyboardInterrupt):
+        fitted.fit(TEXTS, np.where(LABELS == 3, "a", "b"))
+    assert fitted.classes_.tolist() == [3, 7]
 
 
 def test_pickles_hold_the_model(fitted):

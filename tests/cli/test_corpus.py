@@ -44,6 +44,10 @@ def test_reviews(tmp_path, capsys):
             "corpus: 100 pairs from number 59,950 on were requested, but the corpus ends at number 59,999; "
             "lower --pairs or --start",
         ),
+        (
+            ["--pairs", "5", "--to", "x.tsv", "--alignments", "./x.tsv"],
+            "--to and --alignments both name x.tsv; give them different files",
+        ),
         (["--pairs", "5", "--to", "/nowhere/x.tsv"], "/nowhere/x.tsv: cannot be written: "),
     ],
 )

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from regard.cli import tables
 from regard.cli.tables import is_table, open_table
 from regard.config import DataConfig, LabelledDataConfig
 from regard.errors import DataError, RequestError
@@ -32,9 +33,25 @@ def test_rows_columns_and_line_breaks_are_kept(tmp_path):
     assert found == [[*row, *[""] * (3 - len(row)), *added] for row, added in zip(rows, results, strict=True)]
 
 
+def test_a_carriage_return_in_a_cell_is_kept(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b'text,id\n"one\rtwo",1\n')
+    assert processed(tmp_path / "a.csv")[1][1] == '"one\rtwo",1,x,7'
+
+
+def test_a_key_that_results_would_replace_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "HEAD_ROWS", 1)
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": "b", "label": "mine"}\n')
+    with pytest.raises(DataError, match="a row has the key 'label', which the first 1 rows do not have"):
+        processed(tmp_path / "a.jsonl")
+
+
 def test_the_separator_of_the_file_is_kept(tmp_path):
     (tmp_path / "a.csv").write_text("text;label\ngood;1\n")
     assert processed(tmp_path / "a.csv")[1] == ["text;label;predicted_label;probability", "good;1;x;4"]
+    (tmp_path / "b.csv").write_text("sep=|\ntext|label\ngood|1\n")
+    assert processed(tmp_path / "b.csv")[1] == ["sep=|\ntext|label|predicted_label|probability", "good|1|x|4"]
+    (tmp_path / "c.csv").write_text("sep=;\ngood, nice;1\n")
+    assert processed(tmp_path / "c.csv", column="0")[1] == ["sep=;", "good, nice;1;x;10"]
     (tmp_path / "a.tsv").write_text('text\tid\nsaid "a\t1\n')
     assert processed(tmp_path / "a.tsv")[1] == ["text\tid\tlabel\tprobability", 'said "a\t1\tx\t7']
 

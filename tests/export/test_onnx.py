@@ -15,6 +15,7 @@ from regard.config.loading import load_config
 from regard.decoding import beam_search, greedy
 from regard.errors import RequestError
 from regard.export import export_onnx
+from regard.export.examples import onnx as example
 from regard.export.runtime import OnnxClassifier, OnnxSeq2Seq, Session
 from regard.models.build import build_translator
 from regard.reweight import on_heads
@@ -142,6 +143,24 @@ def test_the_example_runs_without_torch(exported, tmp_path):
         for number in greedy(translator.model, *[part[:1] for part in batch(translator)], max_length=100)[0].tokens
     ]
     assert expected.text.split()[0] == ran.stdout.split()[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "tokens", "text"),
+    [
+        ("characters", list("Der Mann"), "Der Mann"),
+        ("bpe", ["▁Der", "▁Ma", "nn"], "Der Mann"),
+        ("words", ["Der", "Mann"], "Der Mann"),
+    ],
+)
+def test_the_example_joins_tokens(kind, tokens, text, capsys):
+    example.show_text(tokens, kind)
+    assert capsys.readouterr().out == text + "\n"
+    vocabulary = {token: number for number, token in enumerate(dict.fromkeys(tokens), 4)}
+    saved = {"kind": kind, "lowercase": False, "tokenizer": {}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "tokenizers", None)  # as without the package
+        assert example.encode(text, saved, vocabulary) == [vocabulary[token] for token in tokens]
 
 
 def test_the_folder_describes_itself(exported):

@@ -65,6 +65,7 @@ def raw(service, content: bytes, *, wait: float = 20.0) -> bytes:
         ("/v1/translate", {"texts": ["a"], "min_length": 9, "max_length": 5}, 422, ["min_length"]),
         ("/v1/attention", {"texts": ["a"]}, 422, ["several models", "deu, reviews, stories"]),
         ("/v1/attention", {"model": "deu", "texts": ["a"], "targets": ["b", "c"]}, 422, ["1 texts and 2 targets"]),
+        ("/v1/attention", {"model": "deu", "texts": ["a"], "targets": ["x" * 1001]}, 413, ["targets[0]", "1000"]),
         ("/v1/attention", {"model": "reviews", "texts": ["a"], "targets": ["b"]}, 422, ["targets are for translators"]),
         ("/v1/attention", {"model": "deu", "texts": ["a"], "sites": ["encoder.9"]}, 422, ["only: cross"]),
         ("/v1/generate", {"prompts": ["a"], "samples": 4, "temperature": 0, "stream": False}, 422, ["temperature 0"]),

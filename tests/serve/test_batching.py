@@ -41,6 +41,22 @@ def test_texts_of_similar_length_share_a_batch():
     assert batches == [[1, 2], [40, 41], [7]]
 
 
+def test_only_texts_with_the_same_options_of_their_own_share_a_batch():
+    """Otherwise, a text without a target would get that of another client, or an empty one."""
+    batches = []
+
+    async def serve():
+        batcher = Batcher("deu", lambda: batches, Limits(batch=4), Metrics())
+        texts = [Text("a"), Text("b", values={"target": "c"}), Text("d"), Text("e", values={"target": "f"})]
+        items = [batcher.submit(Note(), [text])[0] for text in texts]
+        batcher.start()
+        await asyncio.gather(*(item.answer for item in items))
+        await batcher.stop()
+
+    asyncio.run(serve())
+    assert batches == [[1, 1], [2, 2]]
+
+
 @dataclass(frozen=True)
 class Steps(TextOperation):
     """Takes a step each millisecond until an event or the end, and tells how many steps each text took together."""

@@ -200,6 +200,8 @@ def test_the_last_word_of_a_stream_waits():
         (["RUN", "--port", "70000"], "serve: the port is 70000, expected at most 65535"),
         (["RUN", "--limits.queue", "0"], "--limits.queue: 0, expected 1 or more"),
         (["RUN", "--limits.queue", "9"], "serve: limits.texts is 64, more than limits.queue, 9"),
+        (["RUN", "--reload-seconds", "-1"], "--reload-seconds: '-1' is not a finite number of 0 or more"),
+        (["RUN", "--reload-seconds", "nan"], "--reload-seconds: 'nan' is not a finite number of 0 or more"),
         (["RUN", "--limits.quee", "9"], "did you mean '--limits.queue'?"),
         (["RUN", "--token-file", "missing"], "serve: cannot read the token from missing"),
         (["RUN", "--token-file", "/dev/zero"], "serve: cannot read the token from /dev/zero: it has more than 4,096 bytes"),

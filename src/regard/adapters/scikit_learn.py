@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from regard.errors import install_command
+from regard.errors import Interrupted, install_command
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -99,15 +99,19 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(labels)
         if len(texts) != len(labels):
             raise ValueError(f"got {len(texts)} texts and {len(labels)} labels, expected the same number of each")
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            found = counted(len(self.classes_), "class", "classes")
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            found = counted(len(classes), "class", "classes")
             raise ValueError(f"RegardClassifier got {found}, expected at least two different labels")
         with tempfile.TemporaryDirectory(prefix="regard-") as folder:
             file = Path(folder, "train.jsonl")
             rows = zip(texts, codes.tolist(), strict=True)
             disk.write(file, "".join(json.dumps({"text": text, "label": str(code)}) + "\n" for text, code in rows))
-            self.model_: Classifier = fit(self._config(file), progress=False)
+            try:
+                self.model_: Classifier = fit(self._config(file), progress=False)
+            except Interrupted as error:  # searches catch an `Exception`, count the fit as failed, and continue
+                raise (KeyboardInterrupt if error.exit_code == 130 else SystemExit(error.exit_code)) from error
+        self.classes_ = classes
         return self
 
     def predict(self, X: Sequence[str]) -> np.ndarray:

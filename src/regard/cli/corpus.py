@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from regard.cli.options import Parser, at_least
 from regard.errors import RequestError
@@ -52,6 +53,8 @@ def main(arguments: Sequence[str]) -> None:
 def _write(options: argparse.Namespace) -> None:
     if options.alignments and not options.pairs:
         raise RequestError("corpus: --alignments belongs to sentence pairs; other data have no alignments, so leave it out")
+    if options.alignments and Path(options.alignments).resolve() == Path(options.to).resolve():
+        raise RequestError(f"corpus: --to and --alignments both name {options.to}; give them different files")
     if options.digits:
         from regard.demo.digits import write_digits
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_origin
@@ -91,6 +92,17 @@ def model_folder(name: str) -> str:
     from regard.hub.download import local_folder
 
     return str(local_folder(name))
+
+
+def not_negative(text: str) -> float:
+    """Parse a finite number of 0 or more for argparse."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a finite number of 0 or more")
+    return number
 
 
 def at_least(low: int) -> Callable[[str], int]:

@@ -147,8 +147,13 @@ class _Objects(Table):
         return value
 
     def render(self, text: str, results: Sequence[Any]) -> str:
-        own = results if text.strip() else [None] * len(results)
-        return json.dumps({**self._rows.popleft(), **dict(zip(self.added, own, strict=True))}, ensure_ascii=False)
+        own, row = results if text.strip() else [None] * len(results), self._rows.popleft()
+        if clash := sorted(row.keys() & {*self.added}):
+            raise DataError(
+                f"{self._path}: a row has the key {clash[0]!r}, which the first {HEAD_ROWS:,} rows do not have; rename it, "
+                "because the results would overwrite it"
+            )
+        return json.dumps({**row, **dict(zip(self.added, own, strict=True))}, ensure_ascii=False)
 
 
 class _Cells(Table):
@@ -199,13 +204,18 @@ class _QuotedCells(_Cells):
     """CSV: cells that may be quoted, with the separator that the file has."""
 
     def _read(self, path: Path) -> Iterator[tuple[int, Any]]:
-        self._separator, rows = open_csv(path, "auto", ReadingReport())
+        self._separator, self._is_named, rows = open_csv(path, "auto", ReadingReport())
         return rows
+
+    def header(self) -> str:
+        """Return the first line of the output. If the file names its separator (`sep=|`), that line comes before it."""
+        own = [f"sep={self._separator}"] if self._is_named else []
+        return "\n".join([*own, *filter(None, [super().header()])])
 
     def _line(self, cells: Sequence[str]) -> str:
         line = io.StringIO()
-        csv.writer(line, delimiter=self._separator, lineterminator="\n").writerow(cells)
-        return line.getvalue().removesuffix("\n")
+        csv.writer(line, delimiter=self._separator, lineterminator="\r\n").writerow(cells)
+        return line.getvalue().removesuffix("\r\n")
 
 
 _TABLES: dict[str, type[Table]] = {"csv": _QuotedCells, "tsv": _Cells, "jsonl": _Objects}

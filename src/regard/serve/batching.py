@@ -140,7 +140,12 @@ class Batcher:
         # Other requests than those of the last batch come first, so that a long request cannot keep them waiting.
         order = sorted(self._waiting, key=lambda item: item.request in before)
         oldest = order[0]
-        alike = [item for item in order if (item.operation, item.alone) == (oldest.operation, oldest.alone)]
+
+        def kind(item: Item) -> tuple[Any, ...]:  # if only some texts of a batch had a target, the model would need two passes
+            return item.operation, item.alone, frozenset(item.text.values)
+
+        wanted = kind(oldest)
+        alike = [item for item in order if kind(item) == wanted]
         alike.sort(key=lambda item: abs(item.text.size - oldest.text.size))  # stable, so that the oldest is the first
         batch = alike[: min(self._limits.batch, oldest.operation.most_together)]
         totals = list(accumulate(item.cost for item in batch))

@@ -56,7 +56,10 @@ def _schemas(name: str, kinds: Sequence[type[TextOperation]], limits: Mapping[st
     """Return the schemas of the requests and answers of operations that share a name."""
     first = kinds[0]
     # Tasks that share an endpoint may have different limits; `serve.endpoints` checks that of the model's task.
-    text = Annotated[str, StringConstraints(max_length=max(limits[kind.longest] for kind in kinds))]
+    longest = [limits[kind.longest] for kind in kinds]
+    text = Annotated[str, StringConstraints(max_length=max(longest))]
+    # Targets are texts, even if the inputs of another task's model are images.
+    short = Annotated[str, StringConstraints(max_length=min(longest))]
     shared: dict[str, Any] = {"min_length": 1, "max_length": limits["texts"]}
     fields: dict[str, Any] = {first.inputs: (list[text], Field(description="The texts.", examples=[[first.example]], **shared))}
     for kind in kinds:
@@ -67,7 +70,7 @@ def _schemas(name: str, kinds: Sequence[type[TextOperation]], limits: Mapping[st
         for option, listed in kind.per_text.items():
             if listed:
                 words = f"{kind.options()[option].help} One for each text."
-                fields[listed] = (list[text] | None, Field(None, description=words, **shared))
+                fields[listed] = (list[short] | None, Field(None, description=words, **shared))
     if first.streams:
         fields["stream"] = (bool, Field(True, description="Send the text while it is written, as server-sent events."))
     title = "".join(part.title() for part in name.split("_"))

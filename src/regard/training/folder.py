@@ -37,13 +37,13 @@ from regard.bundle.bundle import WEIGHTS, file_names
 from regard.bundle.forms import describe_mismatch
 from regard.config import RunConfig
 from regard.config.loading import load_config
-from regard.disk import FULL, holder_of, locked, seal_of, unseal
+from regard.disk import DRAFT, FULL, holder_of, locked, seal_of, unseal
 from regard.errors import BundleError, ConfigError, TrainingError
 from regard.processes.team import Team, with_plain_numbers
 
 _RUN, _START, _LAST, _PREVIOUS, _LOCK = "run.json", "start.ckpt", "last.ckpt", "previous.ckpt", "lock"
 # Files that a run writes before run.json; a killed process may leave them.
-_BEFORE_RUN = (_LOCK, _START, f"{_START}.new", f"{_RUN}.new")
+_BEFORE_RUN = (_LOCK, _START, f"{_START}.{DRAFT}", f"{_RUN}.{DRAFT}")
 # Examples of the entries of run.json. `trainer.py` explains them where it makes them.
 _FACTS: dict[str, Any] = {
     "settings": {},
@@ -120,7 +120,11 @@ class RunFolder:
         folders = [self.path, *(path for path in stages if path.is_dir() and not path.is_symlink())]
         paths = [folder / name for folder in folders for name in file_names(self.path)]
         paths += [*self.logs.glob("metrics.csv"), *self.logs.glob("events.out.tfevents.*")]
-        paths += [path for pattern in ("*.ckpt", "*.ckpt.new", f"{_RUN}.new", _RUN) for path in self.checkpoints.glob(pattern)]
+        paths += [
+            path
+            for pattern in ("*.ckpt", f"*.ckpt.{DRAFT}", f"{_RUN}.{DRAFT}", _RUN)
+            for path in self.checkpoints.glob(pattern)
+        ]
         return [path for path in paths if os.path.lexists(path)]
 
     @contextmanager

@@ -37,7 +37,7 @@ def check_nothing_lost(folder, kept):
 
 def check_tidy(folder):
     """Nothing is left that was to be renamed, moved or unlocked."""
-    left = [path for path in folder.rglob("*") if path.suffix == ".new" or path.name == "lock"]
+    left = [path for path in folder.rglob("*") if path.suffix == ".unfinished" or path.name == "lock"]
     assert not left + list(folder.glob(".*"))
 
 

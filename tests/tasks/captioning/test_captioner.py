@@ -17,6 +17,7 @@ from regard.demo import DigitCorpus, write_digits
 from regard.errors import DataError, RequestError
 from regard.export.onnx import export_onnx
 from regard.serve.app import build_app
+from regard.stopping import Stopped, is_wanted
 from regard.task import Files, Text
 from regard.tasks.captioning.commands import EvaluateCaptioner, LookAtImage, MeasureCaptioner, WriteCaption
 from regard.tasks.captioning.probe import ImageProbe
@@ -120,6 +121,8 @@ def test_evaluation_measures_the_weight_on_the_regions(captioner, folder):
     assert "mean weight of a word on its region" in found.render()
     plain = EvaluateCaptioner().run(captioner, files)
     assert (plain.weight_on_regions, plain.words) == (None, 0)
+    arrays = captioner.evaluate(iter([corpus[0].pixels]), np.array([corpus[0].text]), regions=np.array([corpus[0].places]))
+    assert arrays.words == len(corpus[0].places)
     with pytest.raises(RequestError, match="image 1 has 1 regions, but its text has 2 words"):
         captioner.evaluate([corpus[0].pixels], ["one two"], regions=[[(0, 0, 8, 8)]])
 
@@ -208,6 +211,17 @@ def test_faithfulness_on_a_table(captioner, folder, capsys):
     capsys.readouterr()
     with pytest.raises(RequestError, match="there is no image"):
         regard.measure_caption_faithfulness(captioner, [])
+
+
+def test_reading_images_ends_when_nobody_waits(captioner, images):
+    """A request of many small files with huge images must not keep others waiting."""
+    answers = iter([True, True])
+    token = is_wanted.set(lambda: next(answers, False))
+    try:
+        with pytest.raises(Stopped):
+            captioner.read("caption", images)
+    finally:
+        is_wanted.reset(token)
 
 
 def test_an_image_is_read_once(captioner, folder, monkeypatch):

@@ -13,15 +13,15 @@ from tokenizers import Tokenizer
 FOLDER = Path(__file__).parent
 
 
-def load(side: str) -> tuple[Tokenizer, bool]:
+def load(side: str) -> tuple[Tokenizer, dict]:
     path = FOLDER / f"tokenizer.{side}.json"
     saved = json.loads((path if path.exists() else FOLDER / "tokenizer.json").read_text(encoding="utf-8"))
-    return Tokenizer.from_str(json.dumps(saved["tokenizer"])), saved["lowercase"]
+    return Tokenizer.from_str(json.dumps(saved["tokenizer"])), saved
 
 
 def translate(texts: list[str], beam_size: int = 5) -> list[list[str]]:
-    tokenizer, lowercase = load("source")
-    pieces = [tokenizer.encode(text.lower() if lowercase else text, add_special_tokens=False).ids for text in texts]
+    tokenizer, saved = load("source")
+    pieces = [tokenizer.encode(text.lower() if saved["lowercase"] else text, add_special_tokens=False).ids for text in texts]
     translator = ctranslate2.Translator(str(FOLDER), device="cpu", compute_type="float32")
     found = translator.translate_batch(
         [[tokenizer.id_to_token(number) for number in ids] for ids in pieces],
@@ -34,5 +34,5 @@ def translate(texts: list[str], beam_size: int = 5) -> list[list[str]]:
 
 if __name__ == "__main__":
     [output] = translate([" ".join(sys.argv[1:])])
-    joined = "".join(output).replace("▁", " ") if any("▁" in word for word in output) else " ".join(output)
-    print(joined.strip())
+    glued = load("target")[1]["kind"] == "characters" or any("▁" in word for word in output)
+    print(("" if glued else " ").join(output).replace("▁", " ").strip())

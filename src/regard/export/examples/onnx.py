@@ -35,7 +35,7 @@ def encode(text: str, saved: dict, vocabulary: dict) -> list[int]:
         return [*Tokenizer.from_str(json.dumps(saved["tokenizer"])).encode(text, add_special_tokens=False).ids]
     except ImportError:
         ids, mark = [], "▁" if any(token.startswith("▁") for token in vocabulary) else ""
-    for word in text.split():
+    for word in [" ".join(text.split())] if saved["kind"] == "characters" else text.split():
         rest = mark + word
         while rest:
             length = next((n for n in range(len(rest), 0, -1) if rest[:n] in vocabulary), len(rest))
@@ -44,9 +44,9 @@ def encode(text: str, saved: dict, vocabulary: dict) -> list[int]:
     return ids
 
 
-def show_text(words: list[str]) -> None:
-    joined = "".join(words).replace("▁", " ") if any("▁" in word for word in words) else " ".join(words)
-    print(joined.strip())
+def show_text(words: list[str], kind: str) -> None:
+    joined = "".join(words) if kind == "characters" or any("▁" in word for word in words) else " ".join(words)
+    print(joined.replace("▁", " ").strip())
 
 
 def open_graph(name: str) -> onnxruntime.InferenceSession:
@@ -90,10 +90,10 @@ def decode(
 
 
 def translate(text: str) -> None:
-    (saved, source), (_, target) = load_tokenizer("source"), load_tokenizer("target")
+    (saved, source), (other, target) = load_tokenizer("source"), load_tokenizer("target")
     words = {number: token for token, number in target.items()}
     written = decode([*encode(text, saved, source), END], open_graph("encoder"), open_graph("step"))
-    show_text([words.get(token, "?") for token, _ in written if token != END])
+    show_text([words.get(token, "?") for token, _ in written if token != END], other["kind"])
     for token, row in written:
         if token != END:
             print(f"{words.get(token, '?'):<16}", " ".join(f"{weight:.2f}" for weight in row))
@@ -104,7 +104,7 @@ def generate(text: str) -> None:
     words = {number: token for token, number in vocabulary.items()}
     ids = encode(text, saved, vocabulary)
     written = decode(ids, None, open_graph("step"), 30)
-    show_text([words.get(token, "?") for token in (*ids, *(token for token, _ in written)) if token != END])
+    show_text([words.get(token, "?") for token in (*ids, *(token for token, _ in written)) if token != END], saved["kind"])
 
 
 def classify(text: str) -> None:

@@ -17,6 +17,7 @@ from regard.machine import prediction_tokens
 from regard.models.seq2seq import Seq2Seq
 from regard.records import AttentionRecord
 from regard.reweight import Reweight, ReweightBySite
+from regard.stopping import check_wanted
 from regard.task import Bundle
 from regard.tasks.captioning.config import CaptioningConfig
 from regard.tasks.captioning.results import Caption, build_record
@@ -222,8 +223,8 @@ class Captioner(Predictor):
             DataError: If an image cannot be read.
             RequestError: If there are no images, or numbers of images, texts, words or regions differ.
         """
-        check_same_length("evaluate", images=images, texts=texts)
-        read = self.read("evaluate", images)
+        read, texts, regions = self.read("evaluate", images), check_texts("evaluate", texts), list(regions)
+        check_same_length("evaluate", images=read, texts=texts)
         forced = self.force(read, texts, record=("cross",) if regions else (), progress=progress)
         found = self.caption(read, record=(), progress=progress, **settings)
         decoding = override(self.config.decoding, settings, "evaluate")
@@ -252,6 +253,7 @@ class Captioner(Predictor):
         return [image if isinstance(image, ReadImage) else self._read(image, number) for number, image in enumerate(images, 1)]
 
     def _read(self, image: Any, number: int) -> ReadImage:
+        check_wanted()  # reading can take long, because a small file can hold a large image
         name = _name(image)
         return ReadImage(*self.grid.read(_source(image), name or f"image {number}"), name)
 

@@ -68,7 +68,7 @@ def _read_split(path: Path, rules: ColumnRules, report: ReadingReport, separator
 def _read_csv(path: Path, rules: ColumnRules, report: ReadingReport) -> Iterator[Chunk]:
     # The separator is a comma, a semicolon or a tab, or the character that a first line such as `sep=|` names.
     report.unit = "rows"
-    _, rows = open_csv(path, rules.encoding, report)
+    *_, rows = open_csv(path, rules.encoding, report)
     blocks = chain([_take(rows, HEAD_ROWS)], iter(lambda: _take(rows, CHUNK_ROWS), ([], [])))
     yield from _choose(blocks, rules, path, report)
 
@@ -85,8 +85,8 @@ def _take(numbered: Iterator[tuple[int, list[str]]], most: int) -> NumberedRows:
     return rows, numbers
 
 
-def open_csv(path: Path, encoding: str, report: ReadingReport) -> tuple[str, Iterator[tuple[int, list[str]]]]:
-    """Return the separator of a CSV file, and its rows, each with the number of the line on which it starts."""
+def open_csv(path: Path, encoding: str, report: ReadingReport) -> tuple[str, bool, Iterator[tuple[int, list[str]]]]:
+    """Return the separator of a CSV file, whether its first line names it, and its rows, each with the line where it starts."""
     lines = _csv_lines(path, encoding, report.hashes)
     head: list[str] = []
     size = 0
@@ -101,7 +101,7 @@ def open_csv(path: Path, encoding: str, report: ReadingReport) -> tuple[str, Ite
     # `strict` makes bad quoting an error; otherwise a stray quote would silently join many rows to one.
     spaced = _has_spaces(head, separator)
     reader = csv.reader(chain(head, lines), delimiter=separator, skipinitialspace=spaced, strict=True)
-    return separator, _csv_rows(reader, path, report, begin=2 if named else 1)
+    return separator, named is not None, _csv_rows(reader, path, report, begin=2 if named else 1)
 
 
 def _csv_rows(reader: Any, path: Path, report: ReadingReport, *, begin: int) -> Iterator[tuple[int, list[str]]]:

@@ -66,7 +66,7 @@ def _other(folder: Path, whole: Path) -> str:
 
 
 def _drafts(folder: Path) -> str:
-    left = [str(path) for path in folder.rglob("*.new")] if folder.is_dir() else []
+    left = [str(path) for path in folder.rglob("*.unfinished")] if folder.is_dir() else []
     return f"left behind: {', '.join(left)}" if left else ""
 
 
