@@ -31,6 +31,15 @@ def test_mcnemar_of_many_texts():
     assert 0 <= mcnemar(*rights(0, 10_000)).p < 1e-300
 
 
+def test_few_texts_are_no_evidence():
+    """However clear they are: three texts that favour one model do so by chance in a quarter of the cases."""
+    assert bootstrap_mean(np.zeros(1), np.ones(1)).p == 1
+    assert bootstrap_mean(np.zeros(3), np.ones(3)).p == 0.25
+    right = np.eye(2)[[0, 1, 0]]
+    assert bootstrap_macro_f1(right[:, ::-1], right, right).p == 0.25
+    assert bootstrap_mean(np.zeros(12), np.ones(12)).p == 2.0**-11
+
+
 def test_bootstrap_against_every_resample():
     # four texts, differences 1 1 0 −1: all 4⁴ resamples are equally likely
     first, second = np.array([0.0, 0, 1, 1]), np.array([1.0, 1, 1, 0])

@@ -137,6 +137,8 @@ def bootstrap_mean(
     Each sample consists of N texts, drawn with replacement, the same for both models. The interval lies between the
     percentiles 2.5 and 97.5 of the differences d* of the samples. The p-value is (1 + #{|d* − d| ≥ |d|}) / (1 + resamples),
     where d is the difference on the original texts, and # counts samples. Subtracting d shifts the mean of d* to about zero.
+    It is at least 2^(1 − N), the p-value of a sign test if all N texts favour one model. Otherwise a few texts could look
+    significant.
 
     Reference: Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapters 13 and 16.
     """
@@ -199,9 +201,9 @@ def _bootstrap(
     low, high = np.percentile(differences, [2.5, 97.5])
     # Differences that are equal except for rounding count as equal.
     extreme = int((abs(differences - difference) >= abs(difference) - 1e-12).sum())
-    return Bootstrap(
-        float(first), float(second), difference, float(low), float(high), (1 + extreme) / (1 + resamples), resamples
-    )
+    # If all texts favour one model, every sample does too, so a few texts would give a tiny p.
+    p = min(1.0, max((1 + extreme) / (1 + resamples), 2.0 ** (1 - int(total))))
+    return Bootstrap(float(first), float(second), difference, float(low), float(high), p, resamples)
 
 
 def _check_pair(caller: str, first: np.ndarray, second: np.ndarray) -> None:

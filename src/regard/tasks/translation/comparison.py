@@ -54,13 +54,16 @@ def compare_translators(
     signatures, results = test()
     # sacrebleu calls chrF `chrF2`, because β is 2.
     scores = [(name.rstrip("2"), str(signature), *results[name]) for name, signature in signatures.items()]
+    least = 2.0 ** (1 - len(sources))  # as in `regard.evaluation.bootstrap_mean`
     searches = [each.decoding(**settings).describe() for each in (first, second)]
     return Comparison(
         names=names,
         examples=len(sources),
         noun="pair",
         scores=tuple(
-            ComparedScore(name, float(one.score), float(two.score), float(two.p_value), margins=(float(one.ci), float(two.ci)))
+            ComparedScore(
+                name, float(one.score), float(two.score), max(float(two.p_value), least), margins=(float(one.ci), float(two.ci))
+            )
             for name, _, one, two in scores
         ),
         notes=(
