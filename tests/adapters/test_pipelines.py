@@ -7,6 +7,7 @@ from tasks.language.test_language_model import make as make_language_model
 
 import regard
 from regard.bundle import save_bundle
+from regard.decoding import Sampling
 from regard.errors import RequestError
 
 TEXTS = ["she kissed him .", "a cat sleeps on the mat .", "she sleeps ."]
@@ -55,6 +56,19 @@ def test_text_generation(runs):
     [short] = generate("the cat", max_new_tokens=5, do_sample=False, return_full_text=False)
     [whole] = generate("the cat", max_new_tokens=5, do_sample=False)
     assert whole["generated_text"] == "the cat" + short["generated_text"]
+
+
+def test_batches_draw_the_samples_of_the_whole_list(runs):
+    generate = regard.pipeline("text-generation", runs / "stories", device="cpu")
+    translate = regard.pipeline("translation", runs / "deu", device="cpu")
+    for pipeline, text, options in (
+        (generate, "the", {"temperature": 9.0, "max_new_tokens": 6}),
+        (translate, "she sleeps .", {"sampling": Sampling(temperature=9.0, first=3), "max_length": 6}),
+    ):
+        whole = pipeline([text] * 4, **options)
+        assert len(set(map(str, whole))) > 1
+        assert [pipeline([text] * 4, batch_size=size, **options) for size in (1, 3)] == [whole, whole]
+        assert list(pipeline(iter([text] * 4), **options)) == whole
 
 
 pipe = regard.pipeline

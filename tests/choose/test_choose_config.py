@@ -43,6 +43,15 @@ def test_longer_texts_give_larger_language_models(tmp_path):
     assert found[0][0] < found[1][0] < found[2][0]
 
 
+def test_a_tokenizer_of_subwords_has_the_size_that_fits_the_texts(tmp_path):
+    (tmp_path / "a.txt").write_text("a dog runs through the park\n" * 50, "utf-8")
+    sizes = [
+        choose_config("language", {"data.train": [str(tmp_path / "a.txt")], **kind}).tokenizer.size
+        for kind in ({}, {"tokenizer.kind": "bpe"}, {"tokenizer.kind": "unigram"})
+    ]
+    assert sizes == [500, 500, 500]
+
+
 def test_the_same_data_give_the_same_settings(pairs):
     overrides = pairs(50)
     assert choose_config("translation", overrides) == choose_config("translation", overrides)
@@ -259,6 +268,8 @@ def test_every_classifier_gets_scores(tmp_path):
     assert choose(many) == (0, 1000)
     assert choose(few, **{"training.score_folds": "3"}) == (3, 0)
     assert choose(few, **{"data.dev_size": "10"}) == (0, 10)
+    for zero in (0, "0"):  # the command line gives text
+        assert choose(few, **{"data.dev_size": zero}) == choose(few, **{"data.folds": zero}) == (5, 0)
     assert choose(few, **{"data.folds": "10"})[0] == 0
     assert choose(few, **{"data.dev": [str(more)]})[0] == 0
     assert choose(few, **{"model.kind": "recurrent"}) == (0, 200)

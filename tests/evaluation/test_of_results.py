@@ -158,6 +158,8 @@ def test_labels_become_numbers():
     one, several = Labels(("no", "yes"), False, (1, 1)), Labels(("no", "yes"), True, (1, 1))
     assert one.encode(["yes", ["no"]]).tolist() == [1, 0]
     assert several.encode([["yes", "no"], [], "yes"]).tolist() == [[1, 1], [0, 0], [0, 1]]
+    numbers = Labels(("0", "1", "true"), True, (1, 1, 1))
+    assert numbers.encode([0, [0, 1.0], np.array([1]), True]).tolist() == [[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1]]
     with pytest.raises(DataError, match=r"^text 2 has 2 labels, but this model was trained on texts with one each$"):
         one.encode(["yes", ["no", "yes"]])
     with pytest.raises(DataError, match=r"^text 1: label 'yess' is unknown; the model knows 'no', 'yes'; did you mean 'yes'"):

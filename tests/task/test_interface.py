@@ -14,6 +14,8 @@ from regard.task import find_task
         ("transformer-tiny", {"model.wait_k": 3, "decoding.beam_size": 1}, False),
         ("bag", {}, True),
         ("bag", {"tokenizer.kind": "spacy"}, False),
+        ("language-tiny", {}, True),
+        ("language-tiny", {"tokenizer.kind": "spacy"}, False),
     ],
 )
 def test_a_page_is_suggested_only_for_models_that_have_one(preset, settings, fits):

@@ -1,7 +1,7 @@
 """Models as functions that take the arguments and return the results of Hugging Face's pipelines."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from itertools import islice
 from pathlib import Path
@@ -17,8 +17,8 @@ class Pipeline:
     """A loaded model that can be called like a function."""
 
     model: Any
-    run: Callable[[Any, list[str], dict[str, Any]], list[Any]]
-    """Function of the model, texts and options, which returns a result for each text."""
+    run: Callable[[Any, list[str], dict[str, Any], int], list[Any]]
+    """Function of the model, texts, options, and the number of texts processed before. It returns a result for each text."""
 
     def __call__(self, inputs: str | Iterable[str], *, batch_size: int | None = None, **options: Any) -> Any:
         """Return the result of one text, the results of a list, or a generator of results for any other iterable.
@@ -35,25 +35,29 @@ class Pipeline:
         if batch_size is not None and batch_size < 1:
             raise RequestError(f"pipeline: batch_size is {batch_size}, expected 1 or more")
         if isinstance(inputs, str):
-            [result] = self.run(self.model, [inputs], options)
+            [result] = self.run(self.model, [inputs], options, 0)
             return result if isinstance(result, list) else [result]  # Hugging Face's pipelines return a list
         if isinstance(inputs, Sequence):
             return list(self._batches(inputs, batch_size or max(1, len(inputs)), options))
         return self._batches(inputs, batch_size or 1, options)
 
     def _batches(self, inputs: Iterable[str], size: int, options: dict[str, Any]) -> Iterator[Any]:
-        remaining = iter(inputs)
+        remaining, done = iter(inputs), 0
         while batch := list(islice(remaining, size)):
-            yield from self.run(self.model, batch, options)
+            yield from self.run(self.model, batch, options, done)
+            done += len(batch)  # a text's random numbers depend on its position among all inputs
 
 
-def _translate(model: Any, texts: list[str], options: dict[str, Any]) -> list[Any]:
+def _translate(model: Any, texts: list[str], options: dict[str, Any], done: int) -> list[Any]:
     renamed = {{"num_beams": "beam_size"}.get(name, name): value for name, value in options.items()}
     _check(renamed, _parameters(model.translate))
+    sampling = renamed.get("sampling")
+    if done and sampling is not None:
+        renamed["sampling"] = replace(sampling, first=sampling.first + done)
     return [{"translation_text": one.text} for one in model.translate(texts, **{"record": (), **renamed})]
 
 
-def _classify(model: Any, texts: list[str], options: dict[str, Any]) -> list[Any]:
+def _classify(model: Any, texts: list[str], options: dict[str, Any], done: int) -> list[Any]:
     _check(options, ["top_k"])
     top = options.get("top_k", 1)
     if top is not None and top < 1:
@@ -65,13 +69,14 @@ def _classify(model: Any, texts: list[str], options: dict[str, Any]) -> list[Any
     return list(ranked) if "top_k" in options else [labels[0] for labels in ranked]
 
 
-def _generate(model: Any, texts: list[str], options: dict[str, Any]) -> list[Any]:
+def _generate(model: Any, texts: list[str], options: dict[str, Any], done: int) -> list[Any]:
     names = {"max_new_tokens": "max_length", "num_return_sequences": "samples"}
     renamed = {names.get(name, name): value for name, value in options.items()}
     full = renamed.pop("return_full_text", True)
     if not renamed.pop("do_sample", True):
         renamed["temperature"] = 0.0
     _check(renamed, _parameters(model.generate))
+    renamed.setdefault("numbers", range(done, done + len(texts)))
     return [
         [{"generated_text": one.text if full else one.text.removeprefix(text.rstrip())} for one in samples]
         for text, samples in zip(texts, model.generate(texts, **renamed), strict=True)

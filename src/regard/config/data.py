@@ -24,7 +24,7 @@ class FileSettings(DataSettings):
     dev_size: Natural = 1000
     """Number of examples to hold out when `dev` is empty, at most a tenth of all; 0 holds out none."""
     encoding: Annotated[str, Role.LAYOUT] = "auto"
-    """Encoding of the files, such as `cp1252`; `auto` for the encoding that a byte order mark shows, or UTF-8 without one."""
+    """Encoding of the files, such as `cp1252`; `auto` for UTF-8. A file with a byte order mark has the encoding of its mark."""
     allow_skipped: Annotated[Probability, Role.LAYOUT] = 0.1
     """Maximum share of unusable lines in a file, from 0 to 1; with more, the file is refused. Unusable lines cannot be decoded,
     are too long, lack a column, a text or a label, or have too many columns.

@@ -35,8 +35,8 @@ class LanguageEvaluation(Result):
     count as words.
     """
     bits_per_character: float
-    """Total loss in bits, divided by the number of characters, where consecutive spaces count as one, and the end of each text
-    as a character. Comparable between all models without unknown tokens.
+    """Total loss in bits, divided by the number of characters. The end of each text counts as a character. Consecutive spaces
+    count as one, unless the model predicts white space. Comparable between all models without unknown tokens.
     """
 
     def render(self) -> str:
@@ -51,13 +51,17 @@ class LanguageEvaluation(Result):
         )
 
 
-def evaluate_language(texts: Sequence[str], *, log_probability: float, num_tokens: int, num_unknown: int) -> LanguageEvaluation:
+def evaluate_language(
+    texts: Sequence[str], *, log_probability: float, num_tokens: int, num_unknown: int, shown: Sequence[str] | None = None
+) -> LanguageEvaluation:
     """Return the scores of a language model, from the sum of the log probabilities of the tokens of texts, with end symbols.
+
+    `shown` are the texts whose characters are counted, with white space written as symbols; by default `texts`.
 
     perplexity = exp(−Σ log p(token | tokens before it) / number of tokens)
     """
     words = sum(len(text.split()) for text in texts) + len(texts)
-    characters = sum(len(" ".join(text.split())) for text in texts) + len(texts)
+    characters = sum(len(" ".join(text.split())) for text in (texts if shown is None else shown)) + len(texts)
     return LanguageEvaluation(
         texts=len(texts),
         tokens=num_tokens,

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
 from typing import Any
 
 from regard.decoding import Hypothesis
@@ -61,9 +60,10 @@ def target_side(
     if reference is not None:
         encoding = tokenizer.encode(reference)
         words, word_of = list(encoding.words), [*encoding.word_of, -1]
-    # One word of the output may contain several replaced symbols.
-    for number, parts in groupby(sorted(replaced.items()), key=lambda item: output.word_of[item[0]]):
-        words[number] = "".join(part for _, part in parts)
+    for number in {output.word_of[place] for place in replaced}:
+        places = [place for place, owner in enumerate(output.word_of) if owner == number]
+        parts = {at: replaced[place] for at, place in enumerate(places) if place in replaced}
+        words[number] = tokenizer.decode([output.ids[place] for place in places], replace=parts).strip()
     return record_side("target", tokenizer, output.tokens, words, word_of, text)
 
 

@@ -163,10 +163,10 @@ def open_utf8(path: str | Path, encoding: str = "auto", hashes: dict[str, str] |
     """Open a file, unpack it if necessary, and read it as UTF-8 without a byte order mark; `hashes` as for `open_bytes`."""
     with open_bytes(path, hashes) as file:
         mark, found = find_mark(file)
-        if encoding != "auto":
+        if encoding != "auto" and not mark:  # the setting may be meant for other files
             name = codecs.lookup(encoding).name
             # Little-endian as on Windows; without a mark, Python would fail.
-            found = f"{name}-le" if not mark and name in ("utf-16", "utf-32") else encoding
+            found = f"{name}-le" if name in ("utf-16", "utf-32") else encoding
         if is_utf8(found):
             file.read(len(codecs.BOM_UTF8) if mark == codecs.BOM_UTF8 else 0)
             yield file
@@ -202,10 +202,11 @@ def is_utf8(encoding: str) -> bool:
 
 def show_encoding(path: str | Path, encoding: str) -> str:
     """Return the name of the encoding in which a file is read, for reports; `encoding` is a name or `auto`."""
-    if encoding != "auto":
-        return "UTF-8" if is_utf8(encoding) else encoding
     with open_bytes(path) as file:
-        return find_mark(file)[1].removesuffix("-le").removesuffix("-be").upper()
+        mark, found = find_mark(file)
+    if encoding == "auto" or mark:
+        return found.removesuffix("-le").removesuffix("-be").upper()
+    return "UTF-8" if is_utf8(encoding) else encoding
 
 
 def line_blocks(

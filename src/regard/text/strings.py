@@ -1,9 +1,10 @@
 """Strings from files: their Unicode form, and a short form for messages and reports."""
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from regard.errors import printable
 
@@ -56,3 +57,16 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def write_value(value: Any) -> str:
+    """Return a JSON or Parquet value as text: whole numbers without a decimal point, booleans in lower case."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if value != value:
+            return ""  # a missing number
+        return str(int(value)) if value.is_integer() else repr(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else str(value)

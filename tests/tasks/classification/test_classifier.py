@@ -109,6 +109,24 @@ def test_evaluation_names_the_most_confident_mistakes():
     assert found.to_dict()["accuracy"] == 0
 
 
+def test_evaluation_of_arrays_generators_and_numbers():
+    classifier = make(names=("0", "1"))
+    plain = classifier.evaluate(TEXTS, list("010011"))
+    numbers = [0, 1, 0, 0, 1, 1]
+    for texts, labels in (
+        (np.array(TEXTS), np.array(numbers)),
+        ((text for text in TEXTS), iter(numbers)),
+        (TEXTS, torch.tensor(numbers).float()),
+    ):
+        assert classifier.evaluate(texts, labels) == plain
+    assert make(names=("false", "true")).evaluate(TEXTS, np.array(numbers) == 1).accuracy == plain.accuracy
+    for missing in (None, float("nan")):
+        with pytest.raises(DataError, match=f"^text 2 has the label {missing}, expected a label"):
+            classifier.evaluate(TEXTS[:2], [1, missing])
+    with pytest.raises(RequestError, match="evaluate: got one text, expected a list of texts"):
+        classifier.evaluate("one", ["1"])
+
+
 def test_with_several_labels_a_mistake_is_as_sure_as_its_surest_wrong_label():
     classifier = make(multiple=True, names=("a", "b", "c"))
     text = "one two\nthree"

@@ -20,13 +20,13 @@ from regard.config import (
 from regard.errors import RequestError
 from regard.models.build import build_language_model
 from regard.reweight import at_step, attend_to, flatten
-from regard.task import Bundle, Text
-from regard.tasks.language.commands import LookAtText
+from regard.task import Bundle, Files, Text
+from regard.tasks.language.commands import EvaluateLanguageModel, LookAtText
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.predict import LanguageModel
 from regard.tasks.language.train import LanguageTraining
 from regard.tasks.loading import load
-from regard.text.symbols import END, START
+from regard.text.symbols import END, START, show_space
 from regard.text.tokenizers.tokenizer import build_tokenizer
 
 TEXTS = ["the cat sees the tree", "a dog hears a bird", "the bird likes the old dog"]
@@ -96,8 +96,23 @@ def test_evaluation_by_hand(model):
     assert found.bits_per_character == pytest.approx(total / math.log(2) / sum(len(text) + 1 for text in texts), rel=1e-5)
     assert f"1 of them unknown to the model ({1 / words:.2%})" in found.render()
     assert found.to_dict()["perplexity"] == found.perplexity
+    assert model.evaluate(np.array(texts)) == model.evaluate(text for text in texts) == found
     with pytest.raises(RequestError, match="evaluate: there are no texts"):
         model.evaluate([])
+
+
+def test_a_file_of_blocks_has_the_scores_of_its_texts(tmp_path):
+    texts = ["def f(x):\n    if x:\n        return 1\n    return 2", "for y in z:\n    print(y)"]
+    (tmp_path / "code.txt").write_text("\n\n".join(texts) + "\n", encoding="utf-8")
+    learned = build_tokenizer([map(show_space, texts)], CharactersConfig(), progress=False)
+    data = TextDataConfig(unit="block", max_tokens=200)
+    built = build_language_model(MODEL, vocabulary_size=learned.size)
+    model = LanguageModel(replace(make(), parts=learned, config=replace(make().config, data=data), model=built))
+    found = model.evaluate(texts)
+    assert EvaluateLanguageModel().run(model, Files(str(tmp_path / "code.txt"))) == found
+    loss, words = found.loss * found.tokens, sum(len(text.split()) + 1 for text in texts)
+    assert found.word_perplexity == pytest.approx(math.exp(loss / words))
+    assert found.bits_per_character == pytest.approx(loss / math.log(2) / sum(len(text) + 1 for text in texts))
 
 
 def test_generation_keeps_the_prompt_and_repeats(model):
@@ -150,6 +165,19 @@ def test_words_of_the_prompt_that_are_unknown_stay(model):
     [[one]] = model.generate(["the zebra sees "])
     assert one.text.startswith("the zebra sees")
     assert "  " not in one.text
+
+
+def test_prompts_stay_if_more_quotation_marks_follow():
+    learned = build_tokenizer([["the boys' garden is old", "the girls' cat"]], WordsConfig(), progress=False)
+    built = build_language_model(MODEL, vocabulary_size=learned.size)
+    model = LanguageModel(replace(make(), parts=learned, model=built))
+    for prompt in ("the boys' garden", "the boys'"):
+        [own] = model.generate([prompt], samples=60, temperature=5.0, max_length=4)
+        rest = [one.text.removeprefix(prompt) for one in own if one.text.startswith(prompt)]
+        assert len(rest) == 60
+        assert any("'" in text for text in rest)
+        assert {text[:1] for text in rest} <= {"", " ", "'"}
+    assert not any("  " in text for text in rest)
 
 
 @pytest.mark.parametrize("tokenizer", [BPEConfig(size=60), UnigramConfig(size=40)])

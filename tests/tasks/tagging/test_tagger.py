@@ -146,6 +146,7 @@ def test_evaluation_equals_the_scores_of_its_tags(tagger, folder):
     known = tagger.tag(sentences, record=())[0].probabilities[:2]
     np.testing.assert_allclose(found.loss, -np.log(known).mean(), rtol=1e-5)
     assert "tags that the model does not know: B-ORG, B-PLANET" in found.render()
+    assert tagger.evaluate(map(np.array, sentences), map(np.array, tags)) == found
     odd, outside = (tagger.evaluate([["Ada", "left", "Oslo"]], [named]) for named in (["B-PER", "_", "B-ORG"], ["O"] * 3))
     assert (odd.spans, odd.f1, outside.spans, outside.f1) == (True, 0.5, True, 0)
     for wrong, message in (

@@ -107,6 +107,15 @@ def test_unknown_words_are_replaced_by_the_source_word_attended_to(echo):
     assert echo(decoding={"replace_unknown": True}).translate(["Xu ."])[0].text == "Xu ."
 
 
+@pytest.mark.parametrize("text", ["Anna sжшw the жcat.", "“Anna” saw.", "Anna saw the cat…", "«Ben» saw (the) cat."])
+@pytest.mark.parametrize("kind", ["characters", "bpe", "unigram"])
+def test_words_of_a_record_are_those_of_the_text_also_with_replaced_symbols_inside(echo, kind, text):
+    translator = echo(kind, decoding={"beam_size": 1, "replace_unknown": True})
+    for result in (*translator.translate([text]), *translator.translate([text], prefix="Anna sж")):
+        words = result.attention.in_units("words").target_words
+        assert "".join("".join(words).split()) == "".join(result.text.split())
+
+
 def test_an_end_symbol_replaces_no_word(echo):
     """Where the end of the source has the most attention, the best real word is taken."""
     translator = echo()
@@ -218,6 +227,8 @@ def test_evaluate(echo):
     assert scores.loss == pytest.approx(0, abs=1e-4)
     assert scores.perplexity == pytest.approx(1, abs=1e-4)
     assert scores.to_dict()["pairs"] == 2
+    texts = ["one two three .", "Anna saw the cat ."]
+    assert echo("words").evaluate(iter(texts), np.array(texts)) == scores
     assert "tok:13a" in scores.bleu_signature
     assert "beam 5, length penalty 1\n" in scores.render()
     rewarded = echo("words", decoding={"length_penalty": 0.0, "length_reward": 0.75}).evaluate(["one ."], ["one ."])

@@ -59,6 +59,12 @@ def test_an_encoding_can_be_set(tmp_path):
         load_config({"task": "language", "data": {"allow_skipped": 1.5}})
 
 
+@pytest.mark.parametrize(("encoding", "shown"), [("utf-8-sig", "UTF-8"), ("utf-16", "UTF-16")])
+def test_a_byte_order_mark_wins_over_the_setting(tmp_path, encoding, shown):
+    found, report = pairs(write(tmp_path, TEXT.encode(encoding)), encoding="cp1252")
+    assert (found, report.encoding) == (WANTED, shown)
+
+
 POLISH = "Mężczyzna jedzie na rowerze przez most.\nKobieta ma na sobie zieloną sukienkę.\n"
 
 

@@ -98,7 +98,8 @@ class ClassificationTable(SettingsTable):
         settings: dict[str, Any] = length_settings(given, epochs=epochs, epoch_updates=epoch_updates, most_warmup=_MOST_WARMUP)
         updates = epoch_updates * (to_number(given.find("training.max_epochs")) or epochs)
         settings["training.ema_decay"] = max(min(_LONGEST_AVERAGE, 1 - 10 / max(updates, 1)), 0)
-        if kind == "combined" and not any(map(given.find, ("data.dev", "data.dev_size", "data.folds"))):
+        own_scores = given.find("data.dev") or any(to_number(given.find(f"data.{name}")) for name in ("dev_size", "folds"))
+        if kind == "combined" and not own_scores:
             folds = next((folds for most, folds in _SCORE_FOLDS if survey.texts <= most), 0)
             settings |= {"training.score_folds": folds} if folds else {"data.dev_size": _DEV_SIZE}
         if kind == "pretrained":

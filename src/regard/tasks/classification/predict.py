@@ -143,19 +143,21 @@ class Classifier(LabellingPredictor):
         return max(lost) - lost[int(record.word_weights().argmax())]
 
     def evaluate(
-        self, texts: Sequence[str], labels: Sequence[str | Collection[str]], *, progress: bool = False
+        self, texts: Sequence[str], labels: Sequence[str | float | Collection[str]], *, progress: bool = False
     ) -> LabelledEvaluation:
         """Score the classifier on texts with known labels: accuracy, F1, confusions, calibration, most confident mistakes.
 
         Args:
             texts: The texts.
-            labels: The label of each text, or a list of labels if texts have several.
+            labels: The label of each text, or a list of labels if texts have several. Numbers and booleans mean the
+                labels that training reads from them in JSON: 1 means '1', and True means 'true'.
             progress: Whether to show a bar on standard error.
 
         Raises:
             RequestError: If there are no texts, the numbers of texts and labels differ, or the model's scores are not finite.
             DataError: If the model does not know a label, or needs one label per text and a text has none or several.
         """
+        texts, labels = check_texts("evaluate", texts), list(labels)
         check_same_length("evaluate", texts=texts, labels=labels)
         return evaluate_labels(
             self.scores(texts, progress=progress),

@@ -369,6 +369,13 @@ def _load_start(start: StartFiles, task: TrainableClassifier) -> None:
         """Give the tensors the axes of the new labels; labels that the trained model does not have keep the new weights."""
         for name, axis in axes.items():
             if name in tensors:
+                sizes = [[*shape[:axis], *shape[axis + 1 :]] for shape in (tensors[name].shape, weights[name].shape)]
+                if sizes[0] != sizes[1]:  # a table of n-grams has fewer rows if there are many labels
+                    raise ConfigError(
+                        f"the model in '{start.folder}' has {len(old)} labels, but the run has {len(labels.names)}. The size "
+                        f"of '{name}' depends on the number of labels, so the weights do not fit. Train a new model, or start "
+                        "from a model of another kind, such as one trained with --preset bag"
+                    )
                 known = tensors[name].index_select(axis, there).to(weights[name].dtype)
                 tensors[name] = weights[name].detach().cpu().clone().index_copy_(axis, here, known)
 

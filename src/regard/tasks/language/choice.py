@@ -56,7 +56,10 @@ class LanguageTable(SettingsTable):
             "training.batch_tokens": row.batch_tokens,
             **length_settings(given, epochs=row.epochs, epoch_updates=tokens / row.batch_tokens),
         }
-        if given.find("tokenizer.kind") is not None:
+        kind = given.find("tokenizer.kind") or "bpe"
+        if kind in ("bpe", "unigram"):
+            settings["tokenizer.kind"] = kind
+        else:
             del settings["tokenizer.size"]
         found = f"{counted(survey.texts, 'text')}, {survey.characters:,} characters"
         return Choice("language-tiny", settings, (found,))

@@ -35,6 +35,11 @@ class LanguageConfig(RunConfig):
     generation: Annotated[GenerationConfig, Role.ADJUSTABLE] = field(default_factory=GenerationConfig)
     """Default settings for generating texts."""
 
+    @property
+    def fits_page(self) -> bool:
+        """Whether `regard page` can write the model."""
+        return self.tokenizer.kind != "spacy"
+
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """Yield the conflicts between settings of the run; see `RunConfig.conflicts`."""
         yield from super().conflicts()

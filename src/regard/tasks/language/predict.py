@@ -32,7 +32,7 @@ from regard.tasks.requests import (
     with_settings,
 )
 from regard.text.corpora import cut_blocks
-from regard.text.symbols import END, START, UNKNOWN
+from regard.text.symbols import END, START, UNKNOWN, restore_space, show_space
 from regard.text.tokenizers.tokenizer import Tokenizer
 
 # Maximum number of texts that are generated together, counting each sample. A prompt with more samples is continued alone.
@@ -194,14 +194,18 @@ class LanguageModel(Predictor):
         Raises:
             RequestError: If there are no texts, or a probability is NaN.
         """
+        texts = check_texts("evaluate", texts)
         if not texts:
             raise RequestError("evaluate: there are no texts, expected at least one")
         scored = self.score(texts, progress=progress)
+        # Texts from files of blocks contain symbols for white space; texts from Python contain white space.
+        keeps_space = self.tokenizer.keeps_space
         return evaluate_language(
-            texts,
+            list(map(restore_space, texts)) if keeps_space else texts,
+            shown=list(map(show_space, texts)) if keeps_space else texts,
             log_probability=math.fsum(one.log_probability for one in scored),
             num_tokens=sum(len(one.token_log_probabilities) for one in scored),
-            num_unknown=int((self.tokenizer.encode_batch(list(texts))[0] == UNKNOWN).sum()),
+            num_unknown=int((self.tokenizer.encode_batch(texts)[0] == UNKNOWN).sum()),
         )
 
     def _follower(
@@ -237,12 +241,15 @@ class LanguageModel(Predictor):
         """Return the original prompt followed by the added text.
 
         The prompt is not decoded from its tokens, because the model may not know all its words, or may read it in lower case.
-        But if the added tokens change the spelling of the decoded prompt, the whole text is decoded.
+        If the added tokens change the spelling of the prompt (a second quotation mark can), only they are decoded.
         """
         known, whole = self.tokenizer.decode(row.tolist()), self.tokenizer.decode(tokens)
         if whole.startswith(prompt):  # with the white space at the end of the prompt
             return whole
-        return prompt.rstrip() + whole[len(known) :] if whole.startswith(known) else whole
+        if whole.startswith(known):
+            return prompt.rstrip() + whole[len(known) :]
+        # "a" stands for the prompt, so that the decoder writes a space before the first added word if one belongs there.
+        return prompt.rstrip() + self.tokenizer.decode([UNKNOWN, *tokens[len(row) :]], replace={0: "a"}).removeprefix("a")
 
     def _scored(self, text: str, row: np.ndarray, blocks: list[Hypothesis]) -> Generation:
         each = np.concatenate([block.token_log_probabilities for block in blocks])

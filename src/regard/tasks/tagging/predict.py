@@ -113,6 +113,7 @@ class Tagger(LabellingPredictor):
         Raises:
             RequestError: If there are no sentences, the numbers of words and tags differ, or scores are not finite.
         """
+        sentences, tags = ([list(row) for row in rows] for rows in (sentences, tags))
         check_same_length("evaluate", sentences=sentences, tags=tags)
         for number, (own, named) in enumerate(zip(sentences, tags, strict=True), 1):
             if len(own) != len(named) or not own:

@@ -366,6 +366,7 @@ class Translator(Predictor):
             RequestError: If there are no pairs, the numbers of sources and targets differ, or the package for ROUGE is missing;
                 also as for `translate`.
         """
+        sources, targets = check_texts("evaluate", sources), check_texts("evaluate", targets)
         check_same_length("evaluate", sources=sources, targets=targets)
         decoding = self.decoding(**settings)
         forced = self.force(sources, targets, record=(), progress=progress)

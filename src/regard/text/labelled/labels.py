@@ -1,7 +1,7 @@
 """The labels of a classifier, in their order."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import DataError, nearest
-from regard.text.strings import is_unicode
+from regard.text.strings import is_unicode, write_value
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 _SHOWN = 12
@@ -56,15 +56,22 @@ class Labels:
                 f"{advice or nearest(name[:60], self.names)}"
             ) from None
 
-    def encode(self, labels: Sequence[str | Collection[str]]) -> np.ndarray:
-        """Return the number of each text's label, (N,); if texts may have several labels, ones and zeros, (N,C)."""
-        given = [[label] if isinstance(label, str) else list(label) for label in labels]
+    def encode(self, labels: Iterable[Any]) -> np.ndarray:
+        """Return the number of each text's label, (N,); if texts may have several labels, ones and zeros, (N,C).
+
+        A number or a boolean means the label that training reads from it in JSON: 1 means '1', and True means 'true'.
+        """
+        plain = (label.tolist() if hasattr(label, "tolist") else label for label in labels)  # values and rows of arrays
+        given = [list(label) if isinstance(label, Iterable) and not isinstance(label, str) else [label] for label in plain]
         gold = np.zeros((len(given), len(self.names)), np.int64)
         for row, own in enumerate(given):
             if not self.multiple and len(own) != 1:
                 raise DataError(f"text {row + 1} has {len(own)} labels, but this model was trained on texts with one each")
             for label in own:
-                gold[row, self.number(label, f"text {row + 1}")] = 1
+                if label is None or type(label).__name__ == "NAType" or label != label:  # NaN, and pandas's NA
+                    raise DataError(f"text {row + 1} has the label {label}, expected a label; leave out texts without a label")
+                name = str(label) if str(label) in self.names else write_value(label)  # as in CSV, or as in JSON
+                gold[row, self.number(name, f"text {row + 1}")] = 1
         return gold if self.multiple else gold.argmax(axis=-1)
 
     def to_dict(self) -> dict[str, Any]:

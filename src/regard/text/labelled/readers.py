@@ -1,6 +1,5 @@
 """Read labelled texts from files of any format, with a report on every skipped line."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from regard.text.labelled.files import WHAT, LabelFile, find_files
 from regard.text.opening import CHUNK_CHARACTERS, LONGEST_SIDE, check_file, line_blocks, show_encoding
 from regard.text.report import ReadingReport
 from regard.text.rows import load_format
-from regard.text.strings import normalise, quoted, trim
+from regard.text.strings import normalise, quoted, trim, write_value
 
 LONGEST_LABEL = 200
 """Maximum number of characters of a label; texts with a longer label are skipped."""
@@ -150,16 +149,3 @@ def is_missing(label: str, *, typed: bool) -> bool:
     """Return True if a label is a word that programs write for a missing value: NaN, N/A, null, or None."""
     # `none`, `NONE` and `NA` are ordinary labels, and so is `None` in a format with types.
     return label in _MISSING or (label == "None" and not typed)
-
-
-def write_value(value: Any) -> str:
-    """Return a JSON or Parquet value as text: whole numbers without a decimal point, booleans in lower case."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        if value != value:
-            return ""  # a missing number
-        return str(int(value)) if value.is_integer() else repr(value)
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else str(value)

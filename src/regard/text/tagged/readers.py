@@ -11,11 +11,11 @@ from regard.errors import DataError
 from regard.text import reasons
 from regard.text.clean import Chunk, Labels, clean, read_usable
 from regard.text.column_rules import TaggedColumns
-from regard.text.labelled.readers import LONGEST_LABEL, write_value
+from regard.text.labelled.readers import LONGEST_LABEL
 from regard.text.opening import CHUNK_ROWS, LONGEST_SIDE, OVER_LONG_LINE, check_file, line_blocks, show_encoding
 from regard.text.report import ReadingReport
 from regard.text.rows import detect_format, load_format
-from regard.text.strings import normalise, quoted
+from regard.text.strings import normalise, quoted, write_value
 
 WHAT = "tagged sentences"
 _SPACE = re.compile(r"\s+")
