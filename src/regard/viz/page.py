@@ -130,8 +130,6 @@ def _name(record: AttentionRecord) -> str:
 
 def _article(record: AttentionRecord, options: Options) -> dict[str, Any]:
     """Return what the template shows of one record."""
-    if options.site is not None:
-        record.site(options.site)
     placed = (site for site in record.sites if places.kind(record, site))
     usual = next(placed, record.sites[0])
     first = next((site for site in (options.site, "cross", "pool") if site in record.weights), usual)
