@@ -26,6 +26,7 @@ ATTENTION_FILES = (*PICTURES, PAGE, ".json", ".npz")
 """Endings of the files to which a command can write attention: pictures, web pages and data."""
 
 OperationT = TypeVar("OperationT", bound=Operation)
+Number = TypeVar("Number", int, float)
 
 
 class _Operand(str):
@@ -94,24 +95,18 @@ def model_folder(name: str) -> str:
     return str(local_folder(name))
 
 
-def not_negative(text: str) -> float:
-    """Parse a finite number of 0 or more for argparse."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a finite number of 0 or more")
-    return number
+def at_least(low: Number) -> Callable[[str], Number]:
+    """Return a function with which argparse parses a finite number of `low` or more; if `low` is whole, so is the number."""
+    kind = "whole" if isinstance(low, int) else "finite"
 
-
-def at_least(low: int) -> Callable[[str], int]:
-    """Return a function with which argparse parses a whole number of `low` or more."""
-
-    def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < low:
-            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of {low} or more")
-        return int(text)
+    def parse(text: str) -> Number:
+        try:
+            number = type(low)(text)
+        except ValueError:
+            number = None
+        if number is None or not low <= number < math.inf:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a {kind} number of {low:g} or more")
+        return number
 
     return parse
 

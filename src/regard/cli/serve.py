@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from regard.cli.options import Parser, add_machine_options, at_least, model_folder, not_negative, parser_of, set_threads
+from regard.cli.options import Parser, add_machine_options, at_least, model_folder, parser_of, set_threads
 from regard.config.fields import facts_of
 from regard.errors import ConfigError, RequestError, install_command
 
@@ -113,7 +113,7 @@ def _add_options(parser: Parser) -> None:
     )
     parser.add_argument(
         "--reload-seconds",
-        type=not_negative,
+        type=at_least(0.0),
         default=2.0,
         metavar="X",
         help="seconds between two checks for a newer model; 0 for no checks (default: 2)",

@@ -117,7 +117,7 @@ class FieldFacts:
 
     @property
     def default(self) -> Any:
-        """The default value; `dataclasses.MISSING` if there is none."""
+        """The default value; `dataclasses.MISSING` if the field has no default."""
         return self.field.default if self.field.default_factory is MISSING else self.field.default_factory()
 
     @property
@@ -127,7 +127,7 @@ class FieldFacts:
 
     @property
     def help(self) -> str:
-        """The string below the field, as one line; empty if there is none."""
+        """The string below the field, as one line; empty if no string is there."""
         return field_docs(self.owner)[self.name]
 
     def parse(self, value: Any) -> Any:

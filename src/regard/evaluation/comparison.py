@@ -172,6 +172,11 @@ def bootstrap_macro_f1(
     return _bootstrap(counts, statistic, resamples, seed)
 
 
+def least_p(texts: int) -> float:
+    """Return the least p-value that so many texts can give: that of a sign test if all of them favour one model."""
+    return 2.0 ** (1 - texts)
+
+
 def _bootstrap(
     counts: Int[np.ndarray, " U"],
     statistic: Callable[[Float[np.ndarray, "R U"]], tuple[np.ndarray, np.ndarray]],
@@ -202,7 +207,7 @@ def _bootstrap(
     # Differences that are equal except for rounding count as equal.
     extreme = int((abs(differences - difference) >= abs(difference) - 1e-12).sum())
     # If all texts favour one model, every sample does too, so a few texts would give a tiny p.
-    p = min(1.0, max((1 + extreme) / (1 + resamples), 2.0 ** (1 - int(total))))
+    p = max((1 + extreme) / (1 + resamples), least_p(int(total)))
     return Bootstrap(float(first), float(second), difference, float(low), float(high), p, resamples)
 
 

@@ -417,7 +417,6 @@ class AttentionRecord:
         elif ending == PAGE:
             renderer().write(self, path, **options)
         else:
-            encoding.check_size(vars(self), path)  # before the work
             content = self.to_json().encode() if ending == ".json" else self.to_npz()
             encoding.check_size(vars(self), path, content)
             disk.save(path, content)

@@ -95,12 +95,12 @@ def from_npz(content: bytes, where: str) -> Any:
     return data
 
 
-def check_size(fields: Fields, path: Path, content: str | bytes = b"") -> None:
-    """Raise a `RequestError` if `load_record` would refuse a file with these fields, or this content, because of its size."""
+def check_size(fields: Fields, path: Path, content: bytes) -> None:
+    """Raise a `RequestError` if `load_record` would refuse a file with these fields and this content because of its size."""
     for name, value in fields.items():
         if isinstance(value, tuple | dict) and name != "weights" and len(value) > MAX_WORDS:
             raise RequestError(f"{path}: {name} has {len(value):,} entries, expected at most {MAX_WORDS:,}; save a picture")
-    # A weight has four bytes, and in JSON at least as many.
+    # An NPZ file is limited before and after unpacking; JSON is longer than the weights anyway.
     size = max(4 * sum(array.size for array in fields["weights"].values()), len(content))
     if size > MAX_BYTES:
         advice = "record fewer sites, or save as .npz" if path.suffix.lower() == ".json" else "record fewer sites"

@@ -1,4 +1,4 @@
-"""What pictures, pages and terminals share about images and sounds: the rows that are drawn, and an image under its weights."""
+"""Functions of pictures, pages and terminals for images and sounds: the rows that are drawn, and an image under its weights."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -48,8 +48,9 @@ def looked(
     """Return the view of the words that attend to an image or a sound.
 
     Rows of patches and frames are left out, and unless `earlier`, so are words without any weight on them, for example because
-    they come earlier. If no other rows are left, those of special tokens, such as [CLS], are used, and if there are none, the
-    mean of all rows. With a `word`, only its row is returned; it may be the name of a patch or frame.
+    they come earlier. If no other rows are left, those of special tokens, such as [CLS], are used; without them, the
+    mean of all rows. With a `word`, only its row is returned. If all rows are patches or frames, `word` is the name or the
+    number of one of them.
     """
     view = record.view(site, head, special=special, between=between)
     if isinstance(word, str) and word in view.rows:

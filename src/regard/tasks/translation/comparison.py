@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from regard.evaluation.comparison import ComparedScore, Comparison
+from regard.evaluation.comparison import ComparedScore, Comparison, least_p
 from regard.tasks.requests import check_same_length
 from regard.tasks.translation.metrics import suitable_metrics
 from regard.tasks.translation.predict import Translator
@@ -54,7 +54,7 @@ def compare_translators(
     signatures, results = test()
     # sacrebleu calls chrF `chrF2`, because β is 2.
     scores = [(name.rstrip("2"), str(signature), *results[name]) for name, signature in signatures.items()]
-    least = 2.0 ** (1 - len(sources))  # as in `regard.evaluation.bootstrap_mean`
+    least = least_p(len(sources))
     searches = [each.decoding(**settings).describe() for each in (first, second)]
     return Comparison(
         names=names,

@@ -48,7 +48,7 @@ class GrowingSource:
         self.start, self.next_start = start, 0
         self.ended = False
         self.next_word: str | None = None
-        """The word that did not fit; None if there is none, or the source has not ended."""
+        """The word that did not fit; None if all words fit, or the source has not ended."""
 
     def read(self, word: str | None = None) -> None:
         """Wait for the next word, or take `word`, and add its tokens; after the last word, add the end symbol."""

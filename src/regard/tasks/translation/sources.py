@@ -130,7 +130,7 @@ def find_cuts(encoding: Encoding, longest: int) -> list[int]:
     starts = [at for at in range(1, len(owner)) if owner[at] != owner[at - 1]]
     sentences = [at for at in starts if words[owner[at - 1]][-1:] in _SENTENCE_ENDS]
     cuts, at = [], 0
-    # Each part ends at the last end of a sentence within its reach; if there is none, at the last end of a word, or anywhere.
+    # Each part ends at the last end of a sentence within its reach; without one, at the last end of a word, or anywhere.
     while len(owner) - at > longest:
         reach = (positions[bisect_right(positions, at + longest) - 1] for positions in (sentences, starts) if positions)
         at = next((cut for cut in reach if at < cut <= at + longest), at + longest)
