@@ -31,7 +31,7 @@ FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """Error numbers for a full disk, an exhausted quota, and a file that exceeds the size limit."""
 
 DRAFT = "unfinished"
-"""Ending of temporary files, in which new content is written. A leftover file is deleted, so it must be rare."""
+"""Ending of temporary files for new content. A leftover file is deleted, so the ending is one that nobody would choose."""
 # Number of bytes of the longest name that `_beside` extends. File systems allow 255, or 143 if they encrypt names.
 _LONGEST_NAME = 120
 _SEAL = b"\nsha256 %b\n"
