@@ -167,12 +167,12 @@ def test_each_stage_opens_to_its_formula_and_its_data(browser, made, name):
 
 
 def test_sums_and_formulas_are_those_of_the_model(browser, made):
-    for name, weights, label in (("mean", "softmax", "softmax"), ("sigmoid", "sigmoid", "σ")):
+    for name, weights, label in (("mean", "softmax of the scores over j", "softmax"), ("sigmoid", "σ(scorej)", "σ")):
         show(browser, made.page(name))
         assert ("sum to 100%" in browser.text(".hint")) == (name == "mean")
         browser.click(".stage", 3)
         assert ("sum to 100%" in browser.text(".panel")) == (name == "mean")
-        assert f"{weights} of the scores" in browser.text(".panel")
+        assert f"weightj = {weights}" in browser.text(".panel")
         browser.click(".stage", 4)
         assert f"{label}(W context + b)" in browser.text(".panel")
         assert len(browser.texts(".labels .name")) == 3

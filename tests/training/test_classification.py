@@ -221,6 +221,8 @@ def test_cross_validation_holds_out_every_text_once(config):
     assert result.render().splitlines()[-1].startswith("sd")
     with pytest.raises(ConfigError, match=r"this classification run has no folds; .* set data.folds to 2 or more"):
         cross_validate(replace(config, data=replace(config.data, folds=0)))
+    with pytest.raises(ConfigError, match=r"data.folds is '3', expected 3"):
+        cross_validate(replace(config, data=replace(config.data, folds="3")))
     with pytest.raises(ConfigError, match=r"cross_validate: `out` is empty"):
         cross_validate(replace(config, out=""))
 

@@ -53,11 +53,13 @@ def main(name: str, arguments: Sequence[str]) -> None:
 
 def _apply(name: str, own: TaskOptions, options: argparse.Namespace) -> None:
     """Apply an operation to one model."""
-    if own.pictures and not any(getattr(options, picture) for picture in own.pictures):
+    drawn = {picture: path for picture in own.pictures if (path := getattr(options, picture))}
+    if own.pictures and not drawn:
         check_pictures(name, options, "add " + " or ".join(f"--{picture} FILE" for picture in own.pictures))
-    for picture, endings in own.pictures.items():
-        if getattr(options, picture):
-            check_ending(getattr(options, picture), endings, f"--{picture}")
+    for picture, path in drawn.items():
+        check_ending(path, own.pictures[picture], f"--{picture}")
+    if len(set(drawn.values())) < len(drawn):
+        raise RequestError(f"{name}: {' and '.join(f'--{picture}' for picture in drawn)} name the same file; name one for each")
     model = load_model(options)
     operation = own.create(FileOperation, options, model.config.task)
     result = operation.run(model, given_files(options))

@@ -11,6 +11,7 @@ from typing import Any
 
 from regard import disk
 from regard.config import RunConfig
+from regard.config.loading import check_config
 from regard.errors import ConfigError, Interrupted
 from regard.processes.ranks import read_ranks
 from regard.task import find_task
@@ -76,6 +77,7 @@ def cross_validate(config: RunConfig, *, progress: bool = True) -> CrossValidati
         Interrupted: As for `fit`; `resume_folds` continues the cross-validation.
     """
     check_is_config("cross_validate", config)
+    check_config(config)
     folds = _folds(config)
     if not folds:
         raise ConfigError(

@@ -28,7 +28,8 @@ const formula = (text) => h("span", { class: "formula" }, text.split(/(_\w)/).ma
 const largest = (weights, names) => weights.map((weight, place) => [weight, names[place]])
   .sort((one, other) => other[0] - one[0]).slice(0, LARGEST_SHOWN).map(([weight, name]) => `“${name}” ${percent(weight)}`).join(", ");
 
-const weightsOfScores = (normalizer) => `weight_j = ${normalizer?.kind ?? "softmax"} of the scores over j`; // the mean has no normalizer
+/** The formula of the weights; the mean, which has no normalizer, is a softmax of zeros. */
+const weightsOfScores = ({ kind } = { kind: "softmax" }) => `weight_j = ${kind === "sigmoid" ? "σ(score_j)" : `${kind} of the scores over j`}`;
 
 /** How scores become weights and weights an average: a sentence for models whose weights sum to one, and for others. */
 const describeWeights = ({ normalized }, context, values) => (normalized
