@@ -117,14 +117,14 @@ def beam_search(
             "words or groups) are both given; leave one of the two out"
         )
     chooser: Chooser = Best(decoding) if phrases is None else Constrained(decoding.beam_size, phrases, limits)
-    ranking = Ranking(limits, n_best, decoding.length_penalty, decoding.length_reward)
+    # Several hypotheses may have the same words, because they met the phrases in different ways or belong to different groups.
+    repeats = phrases is not None or decoding.groups > 1 < decoding.beam_size
+    wanted = decoding.beam_size if repeats and n_best > 1 else n_best
+    ranking = Ranking(limits, wanted, decoding.length_penalty, decoding.length_reward)
     trace = run_search(
         model, source, source_mask, chooser, ranking, guidance=guidance, record=record, reweight=reweight, follow=follow
     )
-    if phrases is None:
-        return trace.best(n_best)
-    # Several hypotheses may have the same words, because they met the phrases in different ways.
-    return [_different(found)[:n_best] for found in trace.best(decoding.beam_size)]
+    return [_different(found)[:n_best] for found in trace.best(wanted)]
 
 
 def _different(found: list[Hypothesis]) -> list[Hypothesis]:

@@ -6,9 +6,12 @@ from sacrebleu import BLEU
 from sacrebleu import sentence_bleu as library_bleu
 from sacrebleu import sentence_chrf as library_chrf
 
+from regard.config import BPEConfig
 from regard.decoding import Sampling
 from regard.errors import RequestError
+from regard.tasks.translation.constraints import TargetConstraints
 from regard.tasks.translation.minimum_risk import expected_utilities, sentence_bleu, sentence_chrf
+from regard.text.tokenizers.tokenizer import build_tokenizer
 
 LINES = ["one two three .", "", "Anna saw the cat .", "ten !"]
 
@@ -61,6 +64,15 @@ def test_a_constraint_is_a_word_and_not_the_beginning_of_one(echo):
     translator = echo("bpe", tokenizer={"size": 60})
     [result] = translator.translate(["Anna saw the cat ."], constraints=[["th"]], beam_size=4)
     assert "th" in result.text.replace(".", " ").split()
+
+
+@pytest.mark.parametrize(("word", "longer"), [("बाल", "बाली"), ("கல", "கலை"), ("کتاب", "کتاب\u200cها"), ("कमल", "कमल्")])
+def test_marks_and_joiners_continue_a_constraint(word, longer):
+    tokenizer = build_tokenizer([[f"{word} {longer}"] * 9], BPEConfig(size=40, min_count=1))
+    continuing = TargetConstraints(1, tokenizer, constraints=[[word]]).take([0]).continues
+    known = [number for number, token in enumerate(tokenizer.vocabulary()) if continuing[number]]
+    assert not set(tokenizer.encode(longer).ids[1:]) - set(known)
+    assert tokenizer.encode(word).ids[0] not in known
 
 
 def test_a_stream_is_the_same(echo):

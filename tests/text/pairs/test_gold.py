@@ -1,6 +1,7 @@
 """Gold alignments beside training pairs: which symbols a batch says are linked."""
 
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,11 +18,11 @@ WORDS = TokenizersConfig(source=WhitespaceConfig(), target=WhitespaceConfig())
 
 @pytest.fixture
 def data(tmp_path):
-    def write(lines: list[str], pairs: list[str] = PAIRS) -> DataConfig:
+    def write(lines: list[str], pairs: list[str] = PAIRS, header: str = "no") -> DataConfig:
         (tmp_path / "pairs.tsv").write_text("".join(f"{pair}\n" for pair in pairs))
         (tmp_path / "pairs.align").write_text("".join(f"{line}\n" for line in lines))
         files = {"train": (str(tmp_path / "pairs.tsv"),), "alignments": str(tmp_path / "pairs.align")}
-        return DataConfig(**files, dev_size=0, cache=str(tmp_path / "cache"), header="no")
+        return DataConfig(**files, dev_size=0, cache=str(tmp_path / "cache"), header=header)
 
     return write
 
@@ -42,6 +43,23 @@ def test_by_line_of_the_pairs(data):
     expected[2, 0, :2] = 0.5
     for number, pair in enumerate(PAIRS[:4]):
         torch.testing.assert_close(gold[tuple(pair.split("\t"))], expected[number])
+
+
+def test_a_header_is_a_line(data):
+    with_header = ["source\ttarget", *PAIRS]
+    gold = gold_of(data(["", "0-0 2-1 1-1", "", "0-0"], with_header, "yes"))
+    assert gold["a b c", "x y"].nonzero().tolist() == [[0, 0], [1, 1], [1, 2]]
+    with pytest.raises(DataError, match="has 5 lines, one for each pair, .*write an empty line for the header"):
+        gold_of(data(["0-0 2-1 1-1", "0-0", "0-0", "0-0", "0-0"], with_header, "yes"))
+
+
+def test_a_row_may_span_lines(data, tmp_path):
+    settings = data(["", "0-0", "", "1-1", "0-1"])
+    table = tmp_path / "pairs.csv"
+    table.write_text('source,target\n"a\nb",x y\na b,y z\nc,z z\n')
+    gold = gold_of(replace(settings, train=(str(table),), header="yes"))
+    assert gold["a b", "y z"].nonzero().tolist() == [[1, 1]]
+    assert gold["c", "z z"].nonzero().tolist() == [[1, 0]]
 
 
 def test_symbols_of_a_word_share_it(data):

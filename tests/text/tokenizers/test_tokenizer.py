@@ -243,6 +243,24 @@ def test_an_unknown_piece_is_a_part_of_its_word():
     assert tokenizer.describe(encoding.ids).words == ["ab<unk>", "cd"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "text", "words"),
+    [
+        ("a tree", "blue.", "a tree blue.", ["a", "tree", "blue", "."]),
+        ("a tree", "☃.", "a tree <unk>.", ["a", "tree", "<unk>", "."]),
+        ("a tree", " blue", "a tree blue", ["a", "tree", "blue"]),
+        ("今天。", "天气", "今天。天气", ["今", "天", "。", "天", "气"]),
+    ],
+)
+def test_a_space_stands_between_the_parts_of_a_long_text(before, after, text, words):
+    tokenizer = build(CharactersConfig(min_count=1), ["a tree blue. 今天。天气"])
+    ids = [*tokenizer.encode(before).ids, END, *tokenizer.encode(f"x{after}").ids[1:]]
+    assert tokenizer.decode(ids) == text
+    described = tokenizer.describe([*ids, END])
+    assert described.words == words
+    assert len(described.word_of) == len(ids) + 1
+
+
 def test_unknown_words_can_be_replaced():
     tokenizer = build(WordsConfig(), ["Das ist ein Haus ."], source="de")
     ids = tokenizer.encode("Das ist ein Schloss .").ids

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from unicodedata import category
 
 import torch
 
@@ -82,8 +83,8 @@ class TargetConstraints:
         scheme = self._tokenizer.scheme
         if not scheme.leading_space:
             return None
-        symbols = self._tokenizer.vocabulary()
-        return torch.tensor([not token.startswith(scheme.space) and token[:1].isalnum() for token in symbols])
+        # Letters, digits, and signs that belong to the letter before them: marks and joiners.
+        return torch.tensor([category(token[0]).startswith(("L", "N", "M", "Cf")) for token in self._tokenizer.vocabulary()])
 
     def unknown(self, number: int, tokens: Sequence[int]) -> dict[int, str]:
         """Return the required words that contain unknown symbols, by the position of their symbols in a translation.

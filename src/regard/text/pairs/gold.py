@@ -1,6 +1,6 @@
 """Gold alignments of training pairs: a file in Pharaoh format, and batches with its links.
 
-Line n of the file belongs to line n of the pairs. Pairs with an empty or missing line have no gold alignment, and are used like
+Line n of the file belongs to line n of the pairs' file; a header is a line too. Pairs with an empty or missing line have no gold alignment, and are used like
 all other pairs.
 """
 
@@ -25,7 +25,8 @@ from regard.text.mapped import Indices
 from regard.text.opening import CHUNK_ROWS, line_blocks
 from regard.text.pairs.readers import read_pairs
 from regard.text.preparation import Prepared
-from regard.text.report import ReadingReport
+from regard.text.reasons import HEADER
+from regard.text.report import ReadingReport, Skipped
 from regard.text.split import hash_pairs, hash_texts
 from regard.text.tokenizers.tokenizer import Tokenizer
 
@@ -90,20 +91,29 @@ def _read(data: DataConfig) -> Mapping[int, Place]:
     """Return the line number and the sure links of each pair that has an alignment, by the hash of the pair."""
     lines = chain.from_iterable(lines for lines, _ in line_blocks(data.alignments))
     wanted: dict[int, str] = {}
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            wanted[number] = line
-    report = ReadingReport()
+    written = 0
+    for written, text in enumerate(lines, 1):
+        if text.strip():
+            wanted[written] = text
+    report, last = ReadingReport(), 0
     known: dict[int, Place] = {}
     for chunk in read_pairs(data.train, data, report):
-        for key, number in zip(_keys(chunk.source, chunk.target), chunk.line, strict=True):
-            if number in wanted:
-                sure, _ = parse_pharaoh(wanted[number], where=f"{data.alignments}, line {number}")
-                known.setdefault(key, (number, sorted(sure)))  # possible links are not used for training
-    if wanted and max(wanted) > report.read:
+        for key, line in zip(_keys(chunk.source, chunk.target), chunk.line, strict=True):
+            if line in wanted:
+                sure, _ = parse_pharaoh(wanted[line], where=f"{data.alignments}, line {line}")
+                known.setdefault(key, (line, sorted(sure)))  # possible links are not used for training
+        last = max(chunk.line, default=last)
+    headers = report.skipped.get(HEADER, Skipped()).count
+    if headers and written == report.read - headers:
         raise DataError(
-            f"{data.alignments}: line {max(wanted):,} has an alignment, but the pairs end at {report.unit[:-1]} "
-            f"{report.read:,}; expected one line for each line of the pairs"
+            f"{data.alignments}: has {written:,} lines, one for each pair, but line n belongs to line n of the pairs, which begin "
+            "with a header; write an empty line for the header"
+        )
+    last = max(last, report.read)  # a row of a CSV file can span lines
+    if wanted and max(wanted) > last:
+        raise DataError(
+            f"{data.alignments}: line {max(wanted):,} has an alignment, but the pairs end at line {last:,}; expected one line "
+            "for each line of the pairs"
         )
     return known
 

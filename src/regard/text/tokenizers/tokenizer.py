@@ -164,17 +164,15 @@ class Tokenizer:
 
         Words of `replace` replace the symbols at their positions in `ids`; an empty word removes the symbol.
         """
-        replace = replace or {}
-        kept = ((position, number) for position, number in enumerate(ids) if number == UNKNOWN or number >= _NUM_SPECIAL)
-        text = self.scheme.join([self._spelled(replace.get(position), number) for position, number in kept])
+        text = self.scheme.join(list(self._spell(ids, replace or {}).values()))
         return restore_space(text) if self.keeps_space else text
 
     def describe(self, ids: Sequence[int]) -> Encoding:
         """Return the symbols and the words of a model's output. An unknown symbol is a word `<unk>`, or part of a word."""
         numbers = [int(number) for number in ids]
         tokens = [self.symbols.tokens[number] for number in numbers]
-        ordinary = [position for position, number in enumerate(numbers) if number == UNKNOWN or number >= _NUM_SPECIAL]
-        words, owners = self._group([tokens[position] for position in ordinary])
+        ordinary = self._spell(numbers, {})
+        words, owners = self._group(list(ordinary.values()))
         word_of = [-1] * len(numbers)
         for position, owner in zip(ordinary, owners, strict=True):
             word_of[position] = owner
@@ -258,6 +256,20 @@ class Tokenizer:
             counts -= counts > 0
         return ids, counts
 
+    def _spell(self, ids: Sequence[int], replace: dict[int, str]) -> dict[int, str]:
+        """Return the symbols of a text by their positions in `ids`, without padding, start and end symbols."""
+        space = "" if self.scheme.leading_space else self.scheme.space
+        spelled: dict[int, str] = {}
+        before = ""
+        for position, number in enumerate(ids):
+            if number == UNKNOWN or number >= _NUM_SPECIAL:
+                symbol = self._spelled(replace.get(position), number)
+                # A part of a long text follows the end symbol of the part before, and begins without a space.
+                parted = before and ids[position - 1] == END and not before.isspace() and not symbol.isspace()
+                spelled[position] = space + symbol if parted and not is_spaceless(before + symbol) else symbol
+                before = symbol
+        return spelled
+
     def _spelled(self, replacement: str | None, number: int) -> str:
         if replacement is None:
             return self.symbols.tokens[number]
@@ -268,17 +280,18 @@ class Tokenizer:
         if not self.scheme.space:
             return tokens, list(range(len(tokens)))
         # A letter replaces the unknown symbol, so that the symbol belongs to the surrounding word.
-        spelled = [("x" if token == UNKNOWN_TOKEN else token).replace(self.scheme.space, " ") for token in tokens]
+        shown = [token.replace(self.scheme.space, " ") for token in tokens]
+        spelled = [token.replace(UNKNOWN_TOKEN, "x") for token in shown]
         text = "".join(spelled)
         ends: list[int] = []  # where each word ends; a space belongs to the next word
         for word in chain.from_iterable(map(self.scheme.split, text.split(" "))):
             ends.append(text.index(word, ends[-1] if ends else 0) + len(word))
         words, word_of, at = [""] * len(ends), [], 0
-        for token, part in zip(tokens, spelled, strict=True):
+        for token, part in zip(shown, spelled, strict=True):
             first = at + len(part) - len(part.lstrip(" "))
             word_of.append(min(bisect_right(ends, first), len(ends) - 1))
             if words:
-                words[word_of[-1]] += (token if token == UNKNOWN_TOKEN else part).strip(" ")
+                words[word_of[-1]] += token.strip(" ")
             at += len(part)
         return self._part(words, word_of, tokens)
 
