@@ -1,8 +1,10 @@
-"""Scripts that put no spaces between words, such as those of Chinese, Japanese and Thai."""
+"""Marks that end sentences, and scripts that put no spaces between words, such as those of Chinese, Japanese and Thai."""
 
 import unicodedata
 from functools import lru_cache
 
+SENTENCE_ENDS = ".!?…。！？।؟۔։።။។"
+"""Marks that end a sentence."""
 # Beginnings of the names of these scripts' characters in Unicode.
 _SPACELESS = (
     *("CJK UNIFIED", "CJK COMPATIBILITY IDEOGRAPH", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "BOPOMOFO"),

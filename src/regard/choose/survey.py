@@ -13,13 +13,13 @@ import numpy as np
 
 from regard.config import DataConfig, LabelledDataConfig, TextDataConfig
 from regard.config.data import FileSettings
-from regard.scripts import is_spaceless
+from regard.scripts import SENTENCE_ENDS, is_spaceless
 from regard.text.labelled.readers import read_labelled
 from regard.text.pairs.readers import read_pairs
 from regard.text.plain import read_texts
 from regard.text.report import ReadingReport
 from regard.text.split import Hashes, hash_pairs, hash_texts
-from regard.text.tokenizers.resolve import ENDS, is_tokenised
+from regard.text.tokenizers.resolve import is_tokenised
 
 SAMPLE_SIZE = 20_000
 """Maximum number of texts in the sample whose letters and words are examined; mean lengths are computed from all texts."""
@@ -156,7 +156,7 @@ class _Sample:
             alphabet=_cover(letters, 0.99 * total),
             num_characters=len(counts),
             varied=3 * rare >= words.total(),
-            sentences=2 * sum(text.endswith(tuple(ENDS)) for text in self.texts) > len(self.texts),
+            sentences=2 * sum(text.endswith(tuple(SENTENCE_ENDS)) for text in self.texts) > len(self.texts),
             symbols=2 * self.spaces > self.count and 2 * unspaced <= total and few and short,
         )
 

@@ -202,8 +202,10 @@ class _Choice:
             if pair[side] is None:
                 free = [column for column in columns if column.place not in pair]
                 pair[side] = max(free, key=lambda column: rules.rates[side](column.content)).place
-        names = [columns[place].name or str(place) for place in pair if place is not None]
-        option = rules.example([name if is_unicode(name) else str(place) for name, place in zip(names, pair, strict=True)])
+        known = [column.name for column in columns]
+        names = [known[place] for place in pair if place is not None]
+        clear = [name if name and is_unicode(name) and known.count(name) == 1 else None for name in names]
+        option = rules.example([name or str(place) for name, place in zip(clear, pair, strict=True)])
         lines = [
             f"\n  {column.place}{'' if column.name is None else f' {quoted(column.name, 30)}:'} {column.sample}"
             for column in columns[:_COLUMNS_SHOWN]
@@ -220,6 +222,9 @@ class _Choice:
 def find_position(column: str, names: Sequence[str], path: object, setting: str) -> int:
     """Return the position of a column that the setting gives by name or by number."""
     column, names = trim(column), list(map(trim, names))
+    if names.count(column) > 1:
+        numbers = " and ".join(str(place) for place, name in enumerate(names) if name == column)
+        raise DataError(f"{path}: columns {numbers} are all named {quoted(column, 30)}; give a column's number ({setting})")
     if column in names:
         return names.index(column)
     if is_place(column):

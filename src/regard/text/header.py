@@ -16,7 +16,7 @@ from statistics import median
 
 from regard.errors import DataError
 from regard.plurals import counted
-from regard.scripts import is_spaceless
+from regard.scripts import SENTENCE_ENDS, is_spaceless
 from regard.text import reasons
 from regard.text.column_rules import ColumnRules, is_metadata
 from regard.text.columns import SAMPLE_ROWS, Column, build_column, choose_columns, is_place
@@ -210,7 +210,7 @@ def _could_be_name(column: Column) -> bool:
     """Return True if the first cell of a column is short, no value, no sentence, and does not occur again below."""
     cell = str(column.name)
     abbreviated = " " not in cell and cell[-1] == "." and is_metadata(cell)  # Núm.
-    ends_like_text = cell[-1] in ".!?…。！？।؟," and not abbreviated
+    ends_like_text = cell[-1] in f"{SENTENCE_ENDS}," and not abbreviated
     short = len(cell) <= _LONGEST_NAME and len(cell.split()) <= _MOST_WORDS
     return (
         short and not ends_like_text and not is_value(cell) and cell.casefold() not in map(str.casefold, map(str, column.cells))

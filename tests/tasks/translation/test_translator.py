@@ -6,13 +6,15 @@ import math
 import numpy as np
 import pytest
 
+from regard.config import WordsConfig
 from regard.decoding import Hypothesis, Sampling
 from regard.errors import ConfigError, RequestError
 from regard.records import AttentionRecord
 from regard.reweight import at_step, attend_to, chain, flatten
 from regard.tasks.loading import load
 from regard.tasks.translation.results import Translation, disagreement
-from regard.tasks.translation.sources import Source, join
+from regard.tasks.translation.sources import Source, encode_sources, join
+from regard.text.tokenizers.tokenizer import build_tokenizer
 
 LINES = ["one two three .", "", "Anna saw the cat .", "   ", "ten !", "one two three four five six seven eight nine ten ."]
 
@@ -181,9 +183,22 @@ def test_long_lines_are_translated_in_pieces(echo):
     assert result.log_probability == pytest.approx(0, abs=1e-3)
 
 
-def _pieces(translator, text):
-    from regard.tasks.translation.sources import encode_sources
+@pytest.mark.parametrize(
+    ("sentences", "longest"),
+    [
+        (["मैं शहर में रहता हूँ।", "मेरा भाई गाँव में रहता है।", "बारिश होती है।"], 8),
+        (["أين يسكن أخوك الكبير؟", "أخي يسكن في القرية القديمة؟"], 8),
+        (["میں شہر میں رہتا ہوں۔", "میرا بھائی گاؤں میں رہتا ہے۔"], 8),
+        (["She said “I live in the old city.”", "Then my brother went away."], 12),
+    ],
+)
+def test_parts_end_with_sentences(sentences, longest):
+    tokenizer = build_tokenizer([sentences], WordsConfig(min_count=1))
+    [source] = encode_sources([" ".join(sentences)], tokenizer, longest)
+    assert [tokenizer.decode(piece) for piece in source.pieces] == sentences
 
+
+def _pieces(translator, text):
     return encode_sources([text], translator.bundle.parts.source, translator.config.data.max_tokens)[0].pieces
 
 

@@ -159,6 +159,13 @@ def test_doubt_shows_the_columns_and_the_setting(tmp_path):
         assert len(refused(pairs, hostile, header=header)) < 800
 
 
+def test_names_that_occur_twice(tmp_path):
+    texts = write(tmp_path, "text,text,label", ENGLISH, FRENCH, MOODS)
+    assert "for example --data.text 0 --data.label label" in refused(labelled, texts)
+    assert "columns 0 and 1 are all named 'text'; give a column's number (data.text)" in refused(labelled, texts, text="text")
+    assert labelled(texts, text="1", label="label") == list(zip(FRENCH, MOODS, strict=True))
+
+
 def test_a_header_that_matches_nothing_is_no_example(tmp_path):
     for read, columns in ((pairs, (ENGLISH, FRENCH)), (labelled, (ENGLISH, MOODS))):
         path = write(tmp_path, "foo,bar", *columns)

@@ -49,7 +49,7 @@ def test_a_header_is_a_line(data):
     with_header = ["source\ttarget", *PAIRS]
     gold = gold_of(data(["", "0-0 2-1 1-1", "", "0-0"], with_header, "yes"))
     assert gold["a b c", "x y"].nonzero().tolist() == [[0, 0], [1, 1], [1, 2]]
-    with pytest.raises(DataError, match="has 5 lines, one for each pair, .*write an empty line for the header"):
+    with pytest.raises(DataError, match=r"has 5 lines, one for each pair, .*write an empty line for the header"):
         gold_of(data(["0-0 2-1 1-1", "0-0", "0-0", "0-0", "0-0"], with_header, "yes"))
 
 

@@ -14,12 +14,15 @@ import numpy as np
 
 from regard.decoding import Hypothesis, score_of
 from regard.records.views import sides
+from regard.scripts import SENTENCE_ENDS
 from regard.tasks.requests import block_diagonal
 from regard.text.copying import Copier
 from regard.text.symbols import END, END_TOKEN, START, START_TOKEN
 from regard.text.tokenizers.tokenizer import Encoding, Tokenizer
 
-_SENTENCE_ENDS = frozenset(".!?…;。！？；")
+_ENDS = frozenset(SENTENCE_ENDS + ";；")
+# Characters that belong to the sentence before them. Other quotation marks close in one language and open in another.
+_CLOSING = frozenset("”’)]}」』》")
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,12 @@ def find_cuts(encoding: Encoding, longest: int) -> list[int]:
     """Return the positions at which to split a long text, without special symbols, into parts of at most `longest` tokens."""
     words, owner = encoding.words, [word for word in encoding.word_of if word >= 0]
     starts = [at for at in range(1, len(owner)) if owner[at] != owner[at - 1]]
-    sentences = [at for at in starts if words[owner[at - 1]][-1:] in _SENTENCE_ENDS]
+    sentences, ended = [], False
+    for at in starts:
+        before = words[owner[at - 1]]
+        ended = before[-1:] in _ENDS or (ended and before in _CLOSING)
+        if ended and words[owner[at]] not in _CLOSING:
+            sentences.append(at)
     cuts, at = [], 0
     # Each part ends at the last end of a sentence within its reach; without one, at the last end of a word, or anywhere.
     while len(owner) - at > longest:

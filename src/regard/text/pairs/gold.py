@@ -1,7 +1,7 @@
 """Gold alignments of training pairs: a file in Pharaoh format, and batches with its links.
 
-Line n of the file belongs to line n of the pairs' file; a header is a line too. Pairs with an empty or missing line have no gold alignment, and are used like
-all other pairs.
+Line n of the file belongs to line n of the pairs; a header is a line too. Pairs with an empty or missing line have no gold
+alignment, and are used like all other pairs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -106,8 +106,8 @@ def _read(data: DataConfig) -> Mapping[int, Place]:
     headers = report.skipped.get(HEADER, Skipped()).count
     if headers and written == report.read - headers:
         raise DataError(
-            f"{data.alignments}: has {written:,} lines, one for each pair, but line n belongs to line n of the pairs, which begin "
-            "with a header; write an empty line for the header"
+            f"{data.alignments}: has {written:,} lines, one for each pair, but line n belongs to line n of the pairs, which "
+            "begin with a header; write an empty line for the header"
         )
     last = max(last, report.read)  # a row of a CSV file can span lines
     if wanted and max(wanted) > last:

@@ -11,6 +11,7 @@ from regard.config import (
     WhitespaceConfig,
     WordsConfig,
 )
+from regard.scripts import SENTENCE_ENDS
 from regard.text.symbols import SPECIAL_TOKENS
 from regard.text.tokenizers.pretrained import read_library
 from regard.text.tokenizers.schemes import SPACE_MARK
@@ -18,8 +19,6 @@ from regard.text.tokenizers.schemes import SPACE_MARK
 SAMPLE_SIZE = 4096
 """Number of sentences, from the beginning of the training data, from which the kind is chosen."""
 
-ENDS = ".!?…。！？।؟"
-"""Marks that end a sentence."""
 # Characters that may follow the end of a sentence.
 _CLOSING = "\"'“”‘’«»‹›)]} \t"
 
@@ -30,8 +29,8 @@ def is_tokenised(texts: Sequence[str]) -> bool:
     # and there are at least half as many such marks as sentences. Text without punctuation counts as not tokenised, because the
     # rules for words split it at spaces anyway.
     stripped = [text.rstrip(_CLOSING) for text in texts]
-    ended = [text for text in stripped if text.endswith(tuple(ENDS))]
-    apart = sum(text.rstrip(ENDS)[-1:].strip() == "" for text in ended)
+    ended = [text for text in stripped if text.endswith(tuple(SENTENCE_ENDS))]
+    apart = sum(text.rstrip(SENTENCE_ENDS)[-1:].strip() == "" for text in ended)
     commas = [chunk for text in texts for chunk in text.split() if chunk.endswith(",")]
     enough = 2 * (len(ended) + len(commas)) >= len(texts) > 0
     return bool(enough and apart >= 0.95 * len(ended) and commas.count(",") >= 0.95 * len(commas))
@@ -68,5 +67,5 @@ def _resolve(config: TokenizerConfig, tokenised: bool) -> FixedTokenizerConfig:
 def sentence_ends(vocabulary: Sequence[str]) -> tuple[int, ...]:
     """Return the ids of tokens that consist only of full stops, exclamation marks, question marks and ellipses."""
     spelled = [token.removeprefix(SPACE_MARK) for token in vocabulary[len(SPECIAL_TOKENS) :]]
-    marks = frozenset(ENDS + "．｡‼⁇⁈⁉")
+    marks = frozenset(SENTENCE_ENDS + "．｡‼⁇⁈⁉")
     return tuple(number for number, token in enumerate(spelled, len(SPECIAL_TOKENS)) if token and marks.issuperset(token))
