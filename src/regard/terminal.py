@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from regard.errors import printable
 
+_PACKAGE = os.path.dirname(__file__)
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -29,13 +30,17 @@ def show(text: str, *, file: TextIO | None = None, end: str = "\n", flush: bool 
 
 @contextmanager
 def printable_warnings() -> Iterator[None]:
-    """Escape control characters in warnings while the context is open, because warnings may contain names of files."""
+    """Write warnings for the command line while the context is open: regard's own ones without file and line of its code.
+
+    Control characters are escaped, because warnings may contain names of files.
+    """
     usual = warnings.formatwarning
 
-    def escaped(*facts: Any, **named: Any) -> str:
-        return printable(usual(*facts, **named))
+    def readable(message: Any, category: Any, filename: str, *place: Any, **named: Any) -> str:
+        own = issubclass(category, UserWarning) and filename.startswith(_PACKAGE)
+        return printable(f"regard: {message}\n" if own else usual(message, category, filename, *place, **named))
 
-    warnings.formatwarning = escaped
+    warnings.formatwarning = readable
     try:
         yield
     finally:

@@ -39,6 +39,15 @@ def test_long_work_shows_a_bar_and_takes_it_away(terminal, monkeypatch):
     assert terminal.getvalue().endswith("\x1b[2K")  # the line is cleared
 
 
+def test_work_that_cannot_be_counted_has_a_bar(terminal, monkeypatch):
+    monkeypatch.setattr(bars, "SHOWN_AFTER", 0.01)
+    with bars.working("exporting"):
+        deadline = time.monotonic() + 10
+        while "exporting" not in terminal.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert "exporting" in terminal.getvalue()
+
+
 def test_no_bar_where_none_is_wanted_or_there_is_no_terminal(terminal, monkeypatch, capsys):
     monkeypatch.setattr(bars, "SHOWN_AFTER", 0.0)
     with bars.late_bars(shown=False) as shown:

@@ -11,16 +11,18 @@ def main(arguments: Sequence[str]) -> None:
     """Export a model, and print the files, and how much the export differs from the model."""
     options = _parser().read(arguments)
     from regard.export import export_ctranslate2, export_onnx
+    from regard.text.bars import working
 
     if options.format == "ctranslate2":
         for name in ("overridable", "check", "precision"):
             if getattr(options, name) not in (False, "", "float32"):
                 rounds = "; CTranslate2 rounds weights when it loads a model, with compute_type='int8'" * (name == "precision")
                 raise RequestError(f"export: --{name} is for --format onnx; leave it out{rounds}")
-        done = export_ctranslate2(options.dir, options.to, overwrite=options.overwrite)
+        export, chosen = export_ctranslate2, ["overwrite"]
     else:
-        chosen = {name: getattr(options, name) for name in ("overridable", "precision", "check", "overwrite")}
-        done = export_onnx(options.dir, options.to, **chosen)
+        export, chosen = export_onnx, ["overridable", "precision", "check", "overwrite"]
+    with working("exporting the model"):
+        done = export(options.dir, options.to, **{name: getattr(options, name) for name in chosen})
     show(f"{done.folder}: {', '.join(done.files)}")
     show(f"largest difference between export and model, over inputs of six sizes: {done.largest_difference:.1e}")
     for quality in done.quality:

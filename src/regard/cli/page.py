@@ -45,6 +45,7 @@ def main(arguments: Sequence[str]) -> None:
     from regard.cli.lines import read_lines
     from regard.cli.tables import is_table
     from regard.export.page import write_page
+    from regard.text.bars import working
 
     if options.examples and is_table(options.examples):
         raise RequestError(
@@ -54,7 +55,8 @@ def main(arguments: Sequence[str]) -> None:
     examples = list(options.example)
     if options.examples:
         examples += [line for line in read_lines(options.examples, "show") if line.strip()][:_MOST_EXAMPLES]
-    page = write_page(options.dirs, options.to, examples=examples, title=options.title, overwrite=options.overwrite)
+    with working("exporting the models"):
+        page = write_page(options.dirs, options.to, examples=examples, title=options.title, overwrite=options.overwrite)
     if page.note:
         show(f"regard: {page.note}", file=sys.stderr)
     show(f"{page.path}: {page.size / 1e6:.1f} MB, with {', '.join(page.models)}; open it in a browser")

@@ -32,7 +32,7 @@ def pick_head(weights: np.ndarray, site: str, head: int | None) -> Float[np.ndar
     if head is None:
         return weights if heads is None else weights.mean(0, dtype=np.float64)
     if heads is None or not 0 <= head < heads:
-        have = "no heads: leave head out" if heads is None else f"{heads} heads: choose one of 0 to {heads - 1}"
+        have = f"{heads} heads: choose one of 0 to {heads - 1}" if heads else "no heads: leave head out, or name a layer"
         raise RequestError(f"head {head} was requested at site {site!r}, which has {have}")
     return weights[head]
 

@@ -13,6 +13,14 @@ SHOWN_AFTER = 2.0
 
 
 @contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show what is being done, as `late_bars` does, where nothing can be counted."""
+    with late_bars(shown=True) as bars:
+        bars.add_task(what, total=None)
+        yield
+
+
+@contextmanager
 def late_bars(*, shown: bool) -> "Iterator[Progress]":
     """Show progress bars on standard error if it is a terminal and the `with` block takes long; remove them at the end.
 
