@@ -99,7 +99,7 @@ class Firefox(Driver):
 
     def open(self, path, *, address=""):
         """Open a file."""
-        self._mark = self._privileged("return Services.console.getMessageArray().length;")
+        self._privileged("Services.console.reset();")  # it keeps the last 250 messages
         self.call("WebDriver:Navigate", url="about:blank")
         self.call("WebDriver:Navigate", url=Path(path).as_uri() + address)
 
@@ -148,7 +148,7 @@ class Firefox(Driver):
     def errors(self):
         """Return the errors of the page, as the browser's console has them."""
         return self._privileged(
-            f"return Services.console.getMessageArray().slice({self._mark}).filter((one) => one instanceof Ci.nsIScriptError"
+            "return Services.console.getMessageArray().filter((one) => one instanceof Ci.nsIScriptError"
             " && !(one.flags & Ci.nsIScriptError.warningFlag) && one.sourceName.startsWith('file:'))"
             ".map((one) => one.errorMessage);"
         )
