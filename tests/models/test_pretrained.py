@@ -79,8 +79,9 @@ def test_learning_rates_fall_by_layer():
     assert rates["embeddings.word_embeddings.weight"] == pytest.approx(0.32)
 
 
-def test_merged_adapters_give_equal_states():
-    encoder, (tokens, mask) = build(tiny_encoder(), tuning="lora", rank=3), texts()
+@pytest.mark.parametrize("include", [False, True])
+def test_merged_adapters_give_equal_states(include):
+    encoder, (tokens, mask) = build(tiny_encoder(), tuning="lora", rank=3, include=include), texts()
     for name, weight in encoder.named_parameters():
         if "lora" in name:
             torch.nn.init.normal_(weight, std=0.3)
@@ -88,8 +89,12 @@ def test_merged_adapters_give_equal_states():
         before = encoder(encoder.embed(tokens), mask, Sites())
         plain = build(tiny_encoder(), tuning="frozen")
         assert not torch.allclose(before, plain(plain.embed(tokens), mask, Sites()), atol=1e-2)
-        encoder.merge_adapters()
-        torch.testing.assert_close(encoder(encoder.embed(tokens), mask, Sites()), before, rtol=1e-5, atol=1e-5)
+        for _ in range(3):  # merged, loaded, merged again
+            encoder.merge_adapters()
+            torch.testing.assert_close(encoder(encoder.embed(tokens), mask, Sites()), before, rtol=1e-5, atol=1e-5)
+            state, encoder = encoder.state_dict(), build(tiny_encoder(), tuning="lora", rank=3, include=include)
+            encoder.load_state_dict(state)
+            torch.testing.assert_close(encoder(encoder.embed(tokens), mask, Sites()), before, rtol=1e-5, atol=1e-5)
 
 
 def test_layers_that_are_computed_again_give_equal_gradients():

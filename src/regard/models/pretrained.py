@@ -354,12 +354,18 @@ class PretrainedEncoder(nn.Module, ABC):
             _SITES.reset(token)
 
     def merge_adapters(self) -> None:
-        """Add the adapters to the weights that they adapt: W ← W + 2 B A. The states stay the same, and take less time."""
+        """Add the adapters to the weights that they adapt: W ← W + 2 B A. The states stay the same, and take less time.
+
+        Training afterwards does not change the adapters.
+        """
         from peft.tuners.lora import LoraLayer
 
         for part in self.body.modules():
             if isinstance(part, LoraLayer):
                 part.merge()
+                if self.stored:  # `state_dict` contains the new W, to which a loaded encoder must not add 2 B A again
+                    for weight in part.lora_B.parameters():
+                        nn.init.zeros_(weight)
 
 
 class PretrainedTextEncoder(PretrainedEncoder):
