@@ -240,6 +240,18 @@ def test_refusals(record, name, changes, message):
         record(name, **changes)
 
 
+@pytest.mark.parametrize("grid", [None, (4, 4)])
+def test_attention_within_windows_is_refused(families, grid):
+    """A window has 4 × 4 patches, and the image of the first layers has four."""
+    library, processor = families.transformers, families.ViTImageProcessorPil(size={"height": 32, "width": 32})
+    settings = {"patch_size": 4, "window_size": 4, "embed_dim": 12, "depths": [2, 1], "num_heads": [2, 2]}
+    model = library.SwinModel(library.SwinConfig(image_size=32, **settings)).eval()
+    with pytest.raises(RequestError, match=r"'encoder.layers.0.blocks.0.attention\S*' attends within 4 parts of its input"):
+        regard.from_huggingface(model, processor, image=IMAGE, grid=grid)
+    made = regard.from_huggingface(model, processor, image=IMAGE, grid=(4, 4), names=["encoder.layers.1.*"])
+    assert places(made.source_segments) == [("image", 0, 16, 4, 4)]
+
+
 def test_both_inputs_of_two_encoders_are_refused(families):
     processor = families.transformers.CLIPProcessor(families.CROP, families.tokenizer())
     with pytest.raises(RequestError, match="CLIPModel reads image and text apart, without attention between them"):

@@ -132,7 +132,8 @@ def record_of_model(
         DataError: If an image cannot be read.
         RequestError: If the tokenizer or an input has the wrong type or does not fit the model, a word of a list has spaces,
             the text has no tokens, a target is given to a model that reads one text, the model has to generate a text but
-            cannot, the patches have an unknown grid, `capture` finds no attention in it, or it has no such attribution.
+            cannot, the patches have an unknown grid or attend within windows, `capture` finds no attention in it, or it has no
+            such attribution.
 
     Example:
         >>> record = regard.from_huggingface(model, tokenizer, "A good day.")  # doctest: +SKIP

@@ -92,6 +92,13 @@ class Reader:
                     places = [place for place, text in enumerate(text_of) if text == number]
                     self.segments.append(TextSegment(start=places[0], end=places[-1] + 1, name=name))
         else:
+            for call in caught.calls:
+                if len(call.weights) > max(1, len(self.inputs.images)):
+                    raise RequestError(
+                        f"from_huggingface: {call.name!r} attends within {len(call.weights)} parts of its input, such as "
+                        "windows of an image, which have no place in a record: use regard.capture, whose weights have one "
+                        "matrix for each part, or leave the module out with names"
+                    )
             count = (across or caught.calls)[0].weights.shape[-1]
             if self.inputs.images:
                 self.tokens, self.segments = image_tokens(self.model, self.processor, self.inputs, count, self.grid)
