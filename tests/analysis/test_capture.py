@@ -11,10 +11,18 @@ from torch import Tensor, nn
 import regard
 from regard.analysis.capture import capture
 from regard.attention import Additive, MultiHead
-from regard.config import TransformerConfig
+from regard.config import LuongDecoderConfig, RecurrentConfig, TransformerClassifierConfig, TransformerConfig
+from regard.config.pooling import (
+    AdditivePoolingConfig,
+    GatedPoolingConfig,
+    LinearPoolingConfig,
+    MeanPoolingConfig,
+    MultiHeadPoolingConfig,
+)
 from regard.decoding import greedy
 from regard.errors import RequestError, ShapeError
-from regard.models.build import build_translator
+from regard.layers.readout import AttentionalReadout
+from regard.models.build import build_classifier, build_translator
 
 SIZE, HEADS, BATCH, SOURCE, TARGET = 6, 2, 3, 5, 4
 
@@ -138,6 +146,29 @@ def test_our_own_attention_is_caught_where_it_is_called_by_its_steps():
     assert set(record.sites) == {f"{family}.{i}" for family in ("encoder", "decoder", "cross") for i in (0, 1)}
     for site in record.sites:
         np.testing.assert_allclose(record.weights[site], expected[site][1].numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "pooling", [LinearPoolingConfig, AdditivePoolingConfig, GatedPoolingConfig, MultiHeadPoolingConfig, MeanPoolingConfig]
+)
+@torch.no_grad()
+def test_a_pooling_that_is_not_captured_is_named(pooling):
+    config = TransformerClassifierConfig(embedding_size=6, num_heads=2, feed_forward_size=7, num_layers=1, pooling=pooling())
+    model = build_classifier(config, vocabulary_size=20, num_labels=3).eval()
+    with capture(model) as caught:
+        model(torch.randint(4, 20, (2, SOURCE)), torch.ones(2, SOURCE, dtype=torch.bool))
+    assert (list(caught), caught.unseen) == (["encoder.layers.0.attention"], ("pooling",))
+    assert caught.to_record(list("abcde")).note.startswith("Not shown, because it was not captured: attention in pooling.")
+
+
+@torch.no_grad()
+def test_a_readout_named_after_attention_is_none():
+    config = RecurrentConfig(decoder=LuongDecoderConfig())
+    model = build_translator(config, source_size=20, target_size=20).eval()
+    assert type(model.decoder.readout) is AttentionalReadout
+    with capture(model) as caught:
+        model(torch.randint(4, 20, (2, SOURCE)), torch.randint(4, 20, (2, TARGET)))
+    assert (list(caught), caught.unseen) == (["decoder.attention"], ())
 
 
 @pytest.mark.parametrize("sentences", [1, 6])  # of many, a search takes a way of its own through the decoder

@@ -42,7 +42,8 @@ class Captured(Mapping[str, Tensor]):
         """Names of the modules that seem to compute attention, but whose attention was not captured.
 
         They multiply a softmax by a tensor in a way that was not recognised; or they called another function for attention; or
-        the name of their class contains `Attention`, and nothing was captured in them; or capturing failed with a warning.
+        the name of their class contains `Attention`, or they are a pooling of regard, and nothing was captured in them; or
+        capturing failed with a warning.
         """
         return tuple(self._observer.unseen())
 
