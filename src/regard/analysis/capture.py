@@ -210,9 +210,9 @@ def capture(
     and at most 16 million weights at a time while they are computed. Modules that compute whole matrices themselves (a softmax,
     `eager` attention, regard's mechanisms) need their own memory for them.
 
-    The module's results stay bit-identical, with one exception: in evaluation mode, `nn.MultiheadAttention` and PyTorch's
-    encoders don't take their fused path, which computes no weights. Their results can then differ by rounding, and an encoder
-    with a padding mask does not set its outputs at the padding to zero.
+    The module's results stay bit-identical, with one exception: regard's mechanisms and, in evaluation mode,
+    `nn.MultiheadAttention` and PyTorch's encoders don't take their fast paths, which compute no weights. Their results can then
+    differ by rounding, and an encoder of PyTorch with a padding mask does not set its outputs at the padding to zero.
 
     Args:
         module: Any PyTorch module.
