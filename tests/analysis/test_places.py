@@ -11,7 +11,7 @@ from PIL import Image
 
 import regard
 from regard.analysis.inputs import Inputs, read_inputs
-from regard.analysis.places import image_tokens
+from regard.analysis.places import image_tokens, sound_tokens
 from regard.errors import RegardError, RequestError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -153,6 +153,18 @@ def test_frames_of_an_encoder_of_sounds(families):
     assert made.sites == ("encoder.0", "encoder.1")
     assert (sound.start, sound.end) == (0, len(made.source_tokens))
     np.testing.assert_allclose(sound.seconds * sound.end, 0.5)
+
+
+def test_sounds_of_whole_frames_have_no_further_frame():
+    """Frames of 20 ms: two spectra of 160 samples, or 320 samples, at 16,000 samples per second."""
+    spectra = {"input_features": torch.zeros(1, 8, 200)}
+    extractor = SimpleNamespace(hop_length=160, feature_size=8)
+    model = SimpleNamespace(config=SimpleNamespace())
+    for num_frames in range(1, 101):
+        for further in (0, 1):
+            samples = np.zeros(320 * num_frames + further, np.float32)
+            tokens, [segment] = sound_tokens(model, extractor, Inputs(spectra, (), samples, 16_000), 100)
+            assert (segment.end, segment.seconds, len(tokens)) == (min(100, num_frames + further), 0.02, 100)
 
 
 def test_some_rows_of_a_prompt(record):

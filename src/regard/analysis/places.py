@@ -78,15 +78,14 @@ def sound_tokens(model: Any, processor: Any, inputs: Inputs, count: int) -> tupl
         raise RequestError(f"from_huggingface: {type(model).__name__} reads a sound as patches of a picture, not as frames")
     features = next(value for name, value in inputs.tensors.items() if name.startswith("input_"))
     extractor = getattr(processor, "feature_extractor", processor)
-    total = length = len(inputs.samples) / inputs.sampling_rate
+    total = length = len(inputs.samples)
     if features.ndim == 2:  # samples, not spectra
-        total = features.shape[-1] / inputs.sampling_rate
+        total = features.shape[-1]
     elif step := getattr(extractor, "hop_length", 0):
         num_spectra = features.shape[-2 if features.shape[-1] == extractor.feature_size else -1]
-        total = num_spectra * step / inputs.sampling_rate
-    seconds = total / count
-    heard = min(count, math.ceil(length / seconds))
-    segment = frames(heard, seconds, inputs.samples, inputs.sampling_rate, name="sound")
+        total = num_spectra * step
+    heard = min(count, math.ceil(length * count / total))  # products of whole numbers, because seconds are rounded
+    segment = frames(heard, total / inputs.sampling_rate / count, inputs.samples, inputs.sampling_rate, name="sound")
     return [*segment.places(), *["<pad>"] * (count - heard)], [segment]
 
 
