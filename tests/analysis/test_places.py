@@ -101,6 +101,17 @@ def test_patches_of_image_encoders(record):
     assert places(record("CLIP, image").source_segments) == [("image", 1, 17, 4, 4)]
 
 
+def test_registers_before_the_patches(families):
+    library = families.transformers
+    config = library.Dinov2WithRegistersConfig(**families.VISION | {"image_size": 8}, num_register_tokens=4)
+    torch.manual_seed(0)
+    model = library.Dinov2WithRegistersModel(config).eval()
+    reader = families.ViTImageProcessorPil(size={"height": 8, "width": 8})
+    made = regard.from_huggingface(model, reader, image=IMAGE)
+    assert made.source_tokens[:6] == ("[CLS]", "[REG1]", "[REG2]", "[REG3]", "[REG4]", "row 1, column 1")
+    assert places(made.source_segments) == [("image", 5, 9, 2, 2)]
+
+
 def test_the_picture_is_what_the_model_saw(families, record):
     """CLIP cuts the middle out of an image of 20 × 16 pixels."""
     [segment] = record("CLIP, image").source_segments

@@ -34,7 +34,8 @@ def image_tokens(model: Any, processor: Any, inputs: Inputs, count: int, grid: G
             "rows and columns of its patches as grid=(rows, columns)"
         )
     before = count - rows * columns
-    tokens = ["[CLS]", "[DIST]", *(f"[REG{number}]" for number in range(1, _MOST_SPECIAL))][:before]
+    distilled = [] if getattr(model.config, "num_register_tokens", 0) else ["[DIST]"]
+    tokens = ["[CLS]", *distilled, *(f"[REG{number}]" for number in range(1, _MOST_SPECIAL))][:before]
     segment = patches(rows, columns, _seen(processor, inputs, 0), name="image").moved(before)
     return [*tokens, *segment.places()], [segment]
 
