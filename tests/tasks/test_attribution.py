@@ -223,7 +223,8 @@ def test_names_and_refusals():
     [record] = make().force(["one two"], ["one two"])
     source = torch.tensor([[*make().tokenizers.source.encode("one two").ids, END]])
     probe = TranslationProbe(make().model, source, DecodingConfig())
-    assert "integrated" not in with_attributions(record.attention, probe, ["all"]).sites
+    for names in ("all", ["all"], ["values, all"], ["all,integrated"]):
+        assert "integrated" not in with_attributions(record.attention, probe, names).sites
     with pytest.raises(RequestError, match="integrated: the input of this model has no embedding"):
         with_attributions(record.attention, probe, ["integrated"])
     with pytest.raises(RequestError, match="attribute: a source is empty"):

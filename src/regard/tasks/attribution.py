@@ -179,7 +179,7 @@ def with_attributions(record: AttentionRecord, probe: Probe, names: Sequence[str
             # Later tokens have no influence. Their values are set to 0, because results differ by rounding between batch sizes.
             found.setdefault(_site_of(name, probe), np.tril(array) if probe.family == "decoder" else array)
         except UnavailableError:
-            if "all" not in names:
+            if "all" not in _split(names):
                 raise
     return replace(record, weights=found)
 
@@ -190,15 +190,18 @@ def _site_of(name: str, probe: Probe) -> str:
     return probe.main if name == "attention" else f"{probe.family}.{name}" if is_within or name == "rollout" else name
 
 
+def _split(names: Sequence[str]) -> list[str]:
+    """Return the names in a text or in several, in which commas separate them."""
+    return [name.strip() for each in ([names] if isinstance(names, str) else names) for name in each.split(",")]
+
+
 def check_names(caller: str, names: Sequence[str]) -> list[str]:
     """Return the names of methods, each once; `all` stands for all of them, and commas separate several.
 
     Raises:
         RequestError: If there is no such method.
     """
-    listed = [names] if isinstance(names, str) else names
-    asked = [name.strip() for each in listed for name in each.split(",")]
-    chosen = [one for name in asked for one in (METHODS if name == "all" else [name])]
+    chosen = [one for name in _split(names) for one in (METHODS if name == "all" else [name])]
     for name in chosen:
         if name not in METHODS:
             known = ", ".join(METHODS)
