@@ -100,6 +100,21 @@ def test_parameters():
         make(settings={"model.embeding_size": 3}).fit(TEXTS, LABELS)
 
 
+def test_random_states_are_those_of_scikit_learn():
+    def predictions(state):
+        return make(random_state=state, max_epochs=1).fit(TEXTS, LABELS).predict_proba(TEXTS[:5])
+
+    state = np.random.RandomState(3)
+    drawn, again = predictions(state), predictions(state)
+    assert not np.array_equal(drawn, again)
+    state = np.random.RandomState(3)
+    assert np.array_equal(predictions(np.int64(state.randint(2**31 - 1))), drawn)
+    np.random.seed(3)
+    assert np.array_equal(predictions(None), drawn)
+    with pytest.raises(ValueError, match="'three' cannot be used to seed"):
+        predictions("three")
+
+
 @pytest.mark.parametrize(
     ("texts", "labels", "message"),
     [

@@ -3,6 +3,7 @@
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from regard.errors import Interrupted, install_command
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils import Tags, column_or_1d
+    from sklearn.utils import Tags, check_random_state, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted
 except ModuleNotFoundError as error:
@@ -40,7 +41,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         max_epochs: Maximum number of epochs; None for the preset's value, or one chosen from the data if it has no value.
         learning_rate: Learning rate; None for the preset's value, or one chosen from the data if it has no value.
         settings: Further settings by dotted names, such as `{"model.hidden_size": 64}`. They override the other arguments.
-        random_state: Seed of the run, a whole number.
+        random_state: Seed of the run; or a `RandomState`, or None for that of NumPy, from which each `fit` draws a seed.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:N`, or `mps` (untested).
 
     Attributes:
@@ -60,7 +61,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         max_epochs: int | None = None,
         learning_rate: float | None = None,
         settings: Mapping[str, Any] | None = None,
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
         device: str = "auto",
     ) -> None:
         self.preset = preset
@@ -88,7 +89,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
 
         Raises:
             ValueError: If `X` does not contain texts, `y` does not contain labels, their numbers differ, or there are fewer
-                than two different labels.
+                than two different labels; or if `random_state` is not of these kinds.
             ConfigError: If a setting is wrong.
             TrainingError: If the loss is not finite.
         """
@@ -134,12 +135,13 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         return self.model_.classify(_texts(X))
 
     def _config(self, file: Path) -> RunConfig:
+        seed = self.random_state
         given: dict[str, Any] = {
             "data.train": [str(file)],
             "data.text": "text",
             "data.label": "label",
             "out": str(file.with_name("run")),
-            "seed": int(self.random_state),
+            "seed": int(seed if isinstance(seed, Integral) else check_random_state(seed).randint(2**31 - 1)),
             "device": self.device,
             "training.tensorboard": False,
         }
