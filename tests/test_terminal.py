@@ -17,7 +17,6 @@ from regard import terminal
 from regard.cli.main import main
 from regard.console import SafeConsole
 from regard.errors import DataError, printable
-from regard.viz import picture
 from regard.viz.fonts import FontWarning
 
 EVERY = "".join(map(chr, range(0x110000)))
@@ -80,7 +79,8 @@ def test_a_console_escapes_what_rich_lets_through():
 def test_warnings_are_escaped_and_those_of_regard_have_no_code():
     with terminal.printable_warnings():
         assert "a\\u001b[2J" in warnings.formatwarning("a\x1b[2J", UserWarning, "file\x07.py", 1, "line")
-        own = warnings.formatwarning("no font\x07 for 今", FontWarning, picture.__file__, 1, "warnings.warn(")
+        assert "terminal.py:1: UserWarning" in warnings.formatwarning("a", UserWarning, terminal.__file__, 1, "line")
+        own = warnings.formatwarning("no font\x07 for 今", FontWarning, terminal.__file__, 1, "warnings.warn(")
     assert own == "regard: no font\\u0007 for 今\n"
 
 

@@ -3,7 +3,7 @@
 import unicodedata
 from functools import lru_cache
 
-SENTENCE_ENDS = ".!?…。！？।؟۔։።။។"
+SENTENCE_ENDS = ".!?…。！？।॥؟۔։።။។៕"
 """Marks that end a sentence."""
 # Beginnings of the names of these scripts' characters in Unicode.
 _SPACELESS = (

@@ -13,7 +13,6 @@ from typing import Any, TextIO
 
 from regard.errors import printable
 
-_PACKAGE = os.path.dirname(__file__)
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -30,15 +29,15 @@ def show(text: str, *, file: TextIO | None = None, end: str = "\n", flush: bool 
 
 @contextmanager
 def printable_warnings() -> Iterator[None]:
-    """Write warnings for the command line while the context is open: regard's own ones without file and line of its code.
+    """Write warnings for the command line while the context is open. Those of regard's own classes have no line of code.
 
     Control characters are escaped, because warnings may contain names of files.
     """
     usual = warnings.formatwarning
 
-    def readable(message: Any, category: Any, filename: str, *place: Any, **named: Any) -> str:
-        own = issubclass(category, UserWarning) and filename.startswith(_PACKAGE)
-        return printable(f"regard: {message}\n" if own else usual(message, category, filename, *place, **named))
+    def readable(message: Any, category: type[Warning], *place: Any, **named: Any) -> str:
+        own = category.__module__.startswith("regard.")
+        return printable(f"regard: {message}\n" if own else usual(message, category, *place, **named))
 
     warnings.formatwarning = readable
     try:

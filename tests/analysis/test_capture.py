@@ -16,7 +16,6 @@ from regard.config.pooling import (
     AdditivePoolingConfig,
     GatedPoolingConfig,
     LinearPoolingConfig,
-    MeanPoolingConfig,
     MultiHeadPoolingConfig,
 )
 from regard.decoding import greedy
@@ -148,9 +147,7 @@ def test_our_own_attention_is_caught_where_it_is_called_by_its_steps():
         np.testing.assert_allclose(record.weights[site], expected[site][1].numpy(), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "pooling", [LinearPoolingConfig, AdditivePoolingConfig, GatedPoolingConfig, MultiHeadPoolingConfig, MeanPoolingConfig]
-)
+@pytest.mark.parametrize("pooling", [LinearPoolingConfig, AdditivePoolingConfig, GatedPoolingConfig, MultiHeadPoolingConfig])
 @torch.no_grad()
 def test_a_pooling_that_is_not_captured_is_named(pooling):
     config = TransformerClassifierConfig(embedding_size=6, num_heads=2, feed_forward_size=7, num_layers=1, pooling=pooling())

@@ -135,7 +135,7 @@ def test_options_of_pictures_need_one(transformer, capsys):
     for option, value in (("--no-caption", ()), ("--theme", ("dark",))):
         assert cli.main(["evaluate", transformer, "test.tsv", option, *value]) == 2
         assert f"evaluate: {option} is for pictures: add --confusion FILE or --reliability" in capsys.readouterr().err
-    assert cli.main(["evaluate", transformer, "test.tsv", "--confusion", "a.png", "--reliability", "a.png"]) == 2
+    assert cli.main(["evaluate", transformer, "test.tsv", "--confusion", "a.png", "--reliability", "./a.png"]) == 2
     assert "evaluate: --confusion and --reliability name the same file; name one for each" in capsys.readouterr().err
     for option in (["--theme", "dark"], ["--scale", "1"]):
         assert cli.main(["look", transformer, "the cat", *option]) == 2

@@ -41,7 +41,7 @@ class RegardClassifier(ClassifierMixin, BaseEstimator):
         max_epochs: Maximum number of epochs; None for the preset's value, or one chosen from the data if it has no value.
         learning_rate: Learning rate; None for the preset's value, or one chosen from the data if it has no value.
         settings: Further settings by dotted names, such as `{"model.hidden_size": 64}`. They override the other arguments.
-        random_state: Seed of the run; or a `RandomState`, or None for that of NumPy, from which each `fit` draws a seed.
+        random_state: Seed of the run. From a `RandomState`, or from NumPy's if it is None, each `fit` draws a seed.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:N`, or `mps` (untested).
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention.pooling import Pooling
+from regard.attention.pooling import MeanPooling, Pooling
 from regard.errors import ConfigError, RegardError, RequestError, nearest
 from regard.layers.readout import Readout
 from regard.private_torch import in_backward, is_compiled, without_modes
@@ -157,8 +157,8 @@ class Observer:
                 inputs = [each for each in (*args, *kwargs.values()) if isinstance(each, Tensor) and each.ndim > 1]
                 self._batch = len(inputs[0]) if inputs else None
             self.running.append((name, part))
-            is_named = "attention" in type(part).__name__.lower() and not isinstance(part, Readout)
-            if is_named or isinstance(part, Pooling):
+            is_named = "attention" in type(part).__name__.lower() or isinstance(part, Pooling)
+            if is_named and not isinstance(part, Readout | MeanPooling):
                 self._named[name] = None
 
         def leave(part: nn.Module, *_: Any) -> None:

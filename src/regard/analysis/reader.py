@@ -97,7 +97,7 @@ class Reader:
                     raise RequestError(
                         f"from_huggingface: {call.name!r} attends within {len(call.weights)} parts of its input, such as "
                         "windows of an image, which have no place in a record: use regard.capture, whose weights have one "
-                        "matrix for each part, or leave the module out with names"
+                        "matrix for each part, or record other modules with names, such as names=['decoder.*']"
                     )
             count = (across or caught.calls)[0].weights.shape[-1]
             if self.inputs.images:

@@ -107,7 +107,7 @@ class Table(ABC):
         if column:
             return find_position(column, names, self._path, "--column")
         if rules.given[0] and rules.given[0] in names:
-            return names.index(rules.given[0])
+            return find_position(rules.given[0], names, self._path, "--column")
         ranks = [rules.rank(name, 0) for name in names]
         best = [place for place, rank in enumerate(ranks) if rank == max(ranks) > 0]
         if len(best) == 1 or (named and len(names) == 1):

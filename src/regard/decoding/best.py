@@ -111,15 +111,15 @@ def beam_search(
         return []
     limits = length_limits(source_mask, decoding, guidance)
     phrases = guidance if guidance is not None and guidance.constrains else None
-    if phrases is not None and (restricts_words(decoding) or decoding.groups > 1 < decoding.beam_size):
+    in_groups = decoding.groups > 1 < decoding.beam_size
+    if phrases is not None and (restricts_words(decoding) or in_groups):
         raise RequestError(
             "required phrases and restrictions (a minimum length, no repeated n-grams, a repetition penalty, suppressed "
             "words or groups) are both given; leave one of the two out"
         )
     chooser: Chooser = Best(decoding) if phrases is None else Constrained(decoding.beam_size, phrases, limits)
     # Several hypotheses may have the same words, because they met the phrases in different ways or belong to different groups.
-    repeats = phrases is not None or decoding.groups > 1 < decoding.beam_size
-    wanted = decoding.beam_size if repeats and n_best > 1 else n_best
+    wanted = decoding.beam_size if (phrases is not None or in_groups) and n_best > 1 else n_best
     ranking = Ranking(limits, wanted, decoding.length_penalty, decoding.length_reward)
     trace = run_search(
         model, source, source_mask, chooser, ranking, guidance=guidance, record=record, reweight=reweight, follow=follow

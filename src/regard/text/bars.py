@@ -13,28 +13,35 @@ SHOWN_AFTER = 2.0
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show what is being done, as `late_bars` does, where nothing can be counted."""
-    with late_bars(shown=True) as bars:
-        bars.add_task(what, total=None)
+def working(description: str) -> Iterator[None]:
+    """Show a bar that moves and the time so far, as `late_bars` does, for work that cannot be counted."""
+    with late_bars(shown=True, counted=False) as bars:
+        bars.add_task(description, total=None)
         yield
 
 
 @contextmanager
-def late_bars(*, shown: bool) -> "Iterator[Progress]":
+def late_bars(*, shown: bool, counted: bool = True) -> "Iterator[Progress]":
     """Show progress bars on standard error if it is a terminal and the `with` block takes long; remove them at the end.
 
     Args:
         shown: If False, no bars are shown.
+        counted: Whether to show counts and the remaining time; otherwise the time so far.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from regard.console import SafeConsole
 
     console = SafeConsole(stderr=True)
-    left = TimeRemainingColumn(elapsed_when_finished=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), left)
-    bars = Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
+    numbers = (MofNCompleteColumn(), TimeRemainingColumn(elapsed_when_finished=True)) if counted else (TimeElapsedColumn(),)
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *numbers,
+        console=console,
+        transient=True,
+        disable=not (shown and console.is_terminal),
+    )
     timer = threading.Timer(SHOWN_AFTER, bars.start)
     timer.daemon = True
     if not bars.disable:

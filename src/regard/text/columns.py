@@ -224,7 +224,9 @@ def find_position(column: str, names: Sequence[str], path: object, setting: str)
     column, names = trim(column), list(map(trim, names))
     if names.count(column) > 1:
         numbers = " and ".join(str(place) for place, name in enumerate(names) if name == column)
-        raise DataError(f"{path}: columns {numbers} are all named {quoted(column, 30)}; give a column's number ({setting})")
+        raise DataError(
+            f"{path}: columns {numbers} have the same name {quoted(column, 30)}; give a column's number ({setting})"
+        )
     if column in names:
         return names.index(column)
     if is_place(column):

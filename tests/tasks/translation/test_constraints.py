@@ -66,13 +66,24 @@ def test_a_constraint_is_a_word_and_not_the_beginning_of_one(echo):
     assert "th" in result.text.replace(".", " ").split()
 
 
-@pytest.mark.parametrize(("word", "longer"), [("बाल", "बाली"), ("கல", "கலை"), ("کتاب", "کتاب\u200cها"), ("कमल", "कमल्")])
-def test_marks_and_joiners_continue_a_constraint(word, longer):
-    tokenizer = build_tokenizer([[f"{word} {longer}"] * 9], BPEConfig(size=40, min_count=1))
+@pytest.mark.parametrize(
+    ("word", "longer", "size", "continues"),
+    [
+        ("बाल", "बाली", 12, True),
+        ("கல", "கலை", 10, True),
+        ("کتاب", "کتاب\u200cها", 15, True),
+        ("कमल", "कमल्", 12, True),
+        ("ខ្ញុំ", "ខ្ញុំ\u200bទៅ", 16, False),
+    ],
+)
+def test_marks_and_joiners_continue_a_constraint(word, longer, size, continues):
+    tokenizer = build_tokenizer([[word] * 9 + [longer]], BPEConfig(size=size, min_count=1))
     continuing = TargetConstraints(1, tokenizer, constraints=[[word]]).take([0]).continues
-    known = [number for number, token in enumerate(tokenizer.vocabulary()) if continuing[number]]
-    assert not set(tokenizer.encode(longer).ids[1:]) - set(known)
-    assert tokenizer.encode(word).ids[0] not in known
+    ids = tokenizer.encode(word).ids
+    after = tokenizer.encode(longer).ids[len(ids)]
+    assert tokenizer.encode(longer).ids[: len(ids)] == ids
+    assert continuing[after] == continues
+    assert not continuing[ids[0]]
 
 
 def test_a_stream_is_the_same(echo):

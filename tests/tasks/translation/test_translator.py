@@ -190,6 +190,7 @@ def test_long_lines_are_translated_in_pieces(echo):
         (["أين يسكن أخوك الكبير؟", "أخي يسكن في القرية القديمة؟"], 8),
         (["میں شہر میں رہتا ہوں۔", "میرا بھائی گاؤں میں رہتا ہے۔"], 8),
         (["She said “I live in the old city.”", "Then my brother went away."], 12),
+        (["My brother lives (in the old city.)", "Then he went away."], 12),
     ],
 )
 def test_parts_end_with_sentences(sentences, longest):

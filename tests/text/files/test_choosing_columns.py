@@ -162,7 +162,9 @@ def test_doubt_shows_the_columns_and_the_setting(tmp_path):
 def test_names_that_occur_twice(tmp_path):
     texts = write(tmp_path, "text,text,label", ENGLISH, FRENCH, MOODS)
     assert "for example --data.text 0 --data.label label" in refused(labelled, texts)
-    assert "columns 0 and 1 are all named 'text'; give a column's number (data.text)" in refused(labelled, texts, text="text")
+    assert "columns 0 and 1 have the same name 'text'; give a column's number (data.text)" in refused(
+        labelled, texts, text="text"
+    )
     assert labelled(texts, text="1", label="label") == list(zip(FRENCH, MOODS, strict=True))
 
 

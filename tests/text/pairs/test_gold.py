@@ -47,10 +47,14 @@ def test_by_line_of_the_pairs(data):
 
 def test_a_header_is_a_line(data):
     with_header = ["source\ttarget", *PAIRS]
-    gold = gold_of(data(["", "0-0 2-1 1-1", "", "0-0"], with_header, "yes"))
-    assert gold["a b c", "x y"].nonzero().tolist() == [[0, 0], [1, 1], [1, 2]]
-    with pytest.raises(DataError, match=r"has 5 lines, one for each pair, .*write an empty line for the header"):
-        gold_of(data(["0-0 2-1 1-1", "0-0", "0-0", "0-0", "0-0"], with_header, "yes"))
+    for further in ([], [""], ["", ""]):
+        gold = gold_of(data(["", "0-0 2-1 1-1", "", "0-0", *further], with_header, "yes"))
+        assert gold["a b c", "x y"].nonzero().tolist() == [[0, 0], [1, 1], [1, 2]]
+    for lines in (["0-0 2-1 1-1", "0-0", "0-0", "0-0", "0-0"], ["0-0", "0-0"]):
+        with pytest.raises(
+            DataError, match="line 1 has links, but line 1 of the pairs is a header; write an empty line for it"
+        ):
+            gold_of(data(lines, with_header, "yes"))
 
 
 def test_a_row_may_span_lines(data, tmp_path):

@@ -249,16 +249,25 @@ def test_an_unknown_piece_is_a_part_of_its_word():
         ("a tree", "blue.", "a tree blue.", ["a", "tree", "blue", "."]),
         ("a tree", "☃.", "a tree <unk>.", ["a", "tree", "<unk>", "."]),
         ("a tree", " blue", "a tree blue", ["a", "tree", "blue"]),
+        ("a tree ", "blue", "a tree blue", ["a", "tree", "blue"]),
         ("今天。", "天气", "今天。天气", ["今", "天", "。", "天", "气"]),
+        ("今天！", "「天气」", "今天！「天气」", ["今", "天", "！", "「", "天", "气", "」"]),
     ],
 )
 def test_a_space_stands_between_the_parts_of_a_long_text(before, after, text, words):
-    tokenizer = build(CharactersConfig(min_count=1), ["a tree blue. 今天。天气"])
+    tokenizer = build(CharactersConfig(min_count=1), ["a tree blue. 今天。天气！「」"])
     ids = [*tokenizer.encode(before).ids, END, *tokenizer.encode(f"x{after}").ids[1:]]
     assert tokenizer.decode(ids) == text
     described = tokenizer.describe([*ids, END])
     assert described.words == words
     assert len(described.word_of) == len(ids) + 1
+
+
+def test_parts_of_subwords_bring_their_spaces():
+    tokenizer = build(BPEConfig(size=60, min_count=1), ["a tree blue"])
+    ids = [*tokenizer.encode("a tree").ids, END, *tokenizer.encode("blue").ids]
+    assert tokenizer.decode(ids) == "a tree blue"
+    assert tokenizer.describe(ids).tokens == [tokenizer.symbols.tokens[number] for number in ids]
 
 
 def test_unknown_words_can_be_replaced():

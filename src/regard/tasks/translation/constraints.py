@@ -83,8 +83,7 @@ class TargetConstraints:
         scheme = self._tokenizer.scheme
         if not scheme.leading_space:
             return None
-        # Letters, digits, and signs that belong to the letter before them: marks and joiners.
-        return torch.tensor([category(token[0]).startswith(("L", "N", "M", "Cf")) for token in self._tokenizer.vocabulary()])
+        return torch.tensor([_continues_word(token[0]) for token in self._tokenizer.vocabulary()])
 
     def unknown(self, number: int, tokens: Sequence[int]) -> dict[int, str]:
         """Return the required words that contain unknown symbols, by the position of their symbols in a translation.
@@ -99,6 +98,11 @@ class TargetConstraints:
             free = [words for at in places if not (words := _unknown_at(self._tokenizer, phrase, at)).keys() & replaced.keys()]
             replaced |= free[0] if free else {}
         return replaced
+
+
+def _continues_word(letter: str) -> bool:
+    """Return whether a character is a letter, a digit, or a mark or joiner, which belongs to the letter before it."""
+    return category(letter).startswith(("L", "N", "M", "Cf")) and letter != "\u200b"  # the zero-width space separates words
 
 
 def _unknown_at(tokenizer: Tokenizer, encoding: Encoding, start: int) -> dict[int, str]:

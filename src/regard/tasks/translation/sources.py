@@ -135,7 +135,7 @@ def find_cuts(encoding: Encoding, longest: int) -> list[int]:
     for at in starts:
         before = words[owner[at - 1]]
         ended = before[-1:] in _ENDS or (ended and before in _CLOSING)
-        if ended and words[owner[at]] not in _CLOSING:
+        if ended:
             sentences.append(at)
     cuts, at = [], 0
     # Each part ends at the last end of a sentence within its reach; without one, at the last end of a word, or anywhere.

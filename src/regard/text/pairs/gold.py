@@ -91,10 +91,9 @@ def _read(data: DataConfig) -> Mapping[int, Place]:
     """Return the line number and the sure links of each pair that has an alignment, by the hash of the pair."""
     lines = chain.from_iterable(lines for lines, _ in line_blocks(data.alignments))
     wanted: dict[int, str] = {}
-    written = 0
-    for written, text in enumerate(lines, 1):
+    for number, text in enumerate(lines, 1):
         if text.strip():
-            wanted[written] = text
+            wanted[number] = text
     report, last = ReadingReport(), 0
     known: dict[int, Place] = {}
     for chunk in read_pairs(data.train, data, report):
@@ -103,13 +102,12 @@ def _read(data: DataConfig) -> Mapping[int, Place]:
                 sure, _ = parse_pharaoh(wanted[line], where=f"{data.alignments}, line {line}")
                 known.setdefault(key, (line, sorted(sure)))  # possible links are not used for training
         last = max(chunk.line, default=last)
-    headers = report.skipped.get(HEADER, Skipped()).count
-    if headers and written == report.read - headers:
+    if header := next((line for line in report.skipped.get(HEADER, Skipped()).lines if line in wanted), 0):
         raise DataError(
-            f"{data.alignments}: has {written:,} lines, one for each pair, but line n belongs to line n of the pairs, which "
-            "begin with a header; write an empty line for the header"
+            f"{data.alignments}: line {header:,} has links, but line {header:,} of the pairs is a header; write an empty line "
+            "for it"
         )
-    last = max(last, report.read)  # a row of a CSV file can span lines
+    last = max(last, report.read)  # the line of the last pair; in a CSV file, it can be beyond the number of rows
     if wanted and max(wanted) > last:
         raise DataError(
             f"{data.alignments}: line {max(wanted):,} has an alignment, but the pairs end at line {last:,}; expected one line "

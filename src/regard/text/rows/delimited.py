@@ -113,17 +113,19 @@ def _csv_rows(reader: Any, path: Path, report: ReadingReport, *, begin: int) -> 
         except StopIteration:
             return
         except csv.Error as error:
-            what = f"bad quoting ({error})"
             advice = (
                 "write a quote inside a quoted field twice, or read the file with data.format tsv if it is separated by tabs "
                 "and not quoted"
             )
-            if "new-line" in str(error):
-                what, advice = "a field without quotes has a carriage return (\\r)", "delete it, or put the field in quotes"
-            elif "end of data" in str(error):
+            if "end of data" in str(error):
                 what = "a quote is opened and not closed"
             elif "field limit" in str(error):
                 what = f"a quote is opened and not closed, or a field has more than {csv.field_size_limit():,} characters"
+            elif "new-line" in str(error):
+                what = "a field without quotes has a carriage return (\\r)"
+                advice = "put the field in quotes, or write \\n at the ends of lines"
+            else:
+                what = f"bad quoting ({error})"
             raise DataError(f"{path}, line {number}: {what}; {advice}") from error
         report.read += 1
         yield number, row

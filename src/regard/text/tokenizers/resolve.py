@@ -19,6 +19,7 @@ from regard.text.tokenizers.schemes import SPACE_MARK
 SAMPLE_SIZE = 4096
 """Number of sentences, from the beginning of the training data, from which the kind is chosen."""
 
+_COMMAS = ",،፣၊՝"
 # Characters that may follow the end of a sentence.
 _CLOSING = "\"'“”‘’«»‹›)]} \t"
 
@@ -31,9 +32,9 @@ def is_tokenised(texts: Sequence[str]) -> bool:
     stripped = [text.rstrip(_CLOSING) for text in texts]
     ended = [text for text in stripped if text.endswith(tuple(SENTENCE_ENDS))]
     apart = sum(text.rstrip(SENTENCE_ENDS)[-1:].strip() == "" for text in ended)
-    commas = [chunk for text in texts for chunk in text.split() if chunk.endswith(",")]
+    commas = [chunk for text in texts for chunk in text.split() if chunk[-1] in _COMMAS]
     enough = 2 * (len(ended) + len(commas)) >= len(texts) > 0
-    return bool(enough and apart >= 0.95 * len(ended) and commas.count(",") >= 0.95 * len(commas))
+    return bool(enough and apart >= 0.95 * len(ended) and sum(len(chunk) == 1 for chunk in commas) >= 0.95 * len(commas))
 
 
 def resolve_kinds(

@@ -162,6 +162,8 @@ class Tokenizer:
     def decode(self, ids: Sequence[int], *, replace: dict[int, str] | None = None) -> str:
         """Convert ids to a text with the usual spacing. Padding, start and end symbols are left out.
 
+        An end symbol between symbols ends a part of a long text; the next part begins with a space.
+
         Words of `replace` replace the symbols at their positions in `ids`; an empty word removes the symbol.
         """
         text = self.scheme.join(list(self._spell(ids, replace or {}).values()))
@@ -257,17 +259,16 @@ class Tokenizer:
         return ids, counts
 
     def _spell(self, ids: Sequence[int], replace: dict[int, str]) -> dict[int, str]:
-        """Return the symbols of a text by their positions in `ids`, without padding, start and end symbols."""
+        """Return the symbols of a text by their positions in `ids`, as `decode` joins them."""
         space = "" if self.scheme.leading_space else self.scheme.space
         spelled: dict[int, str] = {}
         before = ""
         for position, number in enumerate(ids):
             if number == UNKNOWN or number >= _NUM_SPECIAL:
                 symbol = self._spelled(replace.get(position), number)
-                # A part of a long text follows the end symbol of the part before, and begins without a space.
-                parted = before and ids[position - 1] == END and not before.isspace() and not symbol.isspace()
+                parted = before and ids[position - 1] == END and not before[-1].isspace() and not symbol.isspace()
                 spelled[position] = space + symbol if parted and not is_spaceless(before + symbol) else symbol
-                before = symbol
+                before = (before + symbol)[-3:]
         return spelled
 
     def _spelled(self, replacement: str | None, number: int) -> str:
