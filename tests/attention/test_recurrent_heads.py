@@ -1,5 +1,7 @@
 """Linear attention and Gated DeltaNet: recurrence, chunks and the matrix of weights are one function; their states."""
 
+import copy
+
 import pytest
 import torch
 
@@ -117,3 +119,29 @@ def test_huge_inputs_give_finite_contexts(kind, dtype):
         out = attention(x, need_weights=need_weights)
         assert out.context.isfinite().all()
         assert out.weights is None or out.weights.isfinite().all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_float16_autocast_keeps_the_denominator_of_many_keys(causal):
+    torch.manual_seed(0)
+    attention, x = LinearAttention(256, 2, causal=causal), torch.randn(1, 1500, 256)
+    with torch.no_grad():
+        exact = attention(x).context
+        with torch.autocast("cpu", torch.float16):
+            whole, fast = attention(x), attention(x, need_weights=False)
+            memory = attention.prepare(x)
+            if causal:  # one step after many keys
+                _, state = attention.attend(x[:, :-1], attention.prepare(x[:, :-1]), need_weights=False)
+                memory = attention.prepare(x[:, -1:])
+            last = attention.attend(x[:, -1:], memory, state if causal else None, need_weights=False)[0]
+    torch.testing.assert_close(whole.weights.float().sum(-1), torch.ones(1, 2, 1500), rtol=0, atol=0.01)
+    for found, expected in ((whole.context, exact), (fast.context, exact), (last.context, exact[:, -1:])):
+        assert (found.float() - expected).norm() < 0.005 * expected.norm()
+
+
+def test_the_weights_of_the_gated_delta_rule_keep_their_digits_in_long_inputs():
+    torch.manual_seed(0)
+    attention, x = GatedDeltaNet(16, 2, causal=True), 10 * torch.randn(1, 1024, 16)
+    with torch.no_grad():
+        exact = copy.deepcopy(attention).double()(x.double()).weights
+        torch.testing.assert_close(attention(x).weights.double(), exact, rtol=0, atol=1e-5)

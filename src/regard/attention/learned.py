@@ -1,6 +1,7 @@
 """Learned parts of mechanisms: numbers, such as b of `SoftmaxSink`, and linear maps; and functions that follow them."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -26,6 +27,12 @@ def build_number(
 def at_least_float32(numbers: Tensor) -> Tensor:
     """Return a float64 tensor unchanged, and any other tensor converted to float32."""
     return numbers if numbers.dtype == torch.float64 else numbers.float()
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[None]:
+    """Return a context in which products of float32 tensors are in float32, also under autocast."""
+    active = torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if active else nullcontext()
 
 
 def factory(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,12 +43,14 @@ def implied_weights(
 
     `last` has a row for each query, with a 1 at the last key that the query reads, and 0 elsewhere.
     """
-    faded, rate = gates[..., 0].cumsum(-1), gates[..., 1]  # log (α_1 … α_t), β
+    # Small differences of large sums would lose digits in float32. Apple's GPUs have no float64.
+    exact = gates.dtype if gates.is_mps else torch.float64
+    faded, rate = gates[..., 0].cumsum(-1, dtype=exact), gates[..., 1]  # log (α_1 … α_t), β
     until = (faded[..., None, :] * last).sum(-1)  # log (α_1 … α_t) at each query's last key t
     seen = last.flip(-1).cumsum(-1).flip(-1) > 0  # the keys up to the last one
     # Differences of logarithms, because α_1 … α_t itself soon underflows. −∞ for later keys, whose exp would overflow.
-    decay = (until[..., None] - faded[..., None, :]).where(seen, -math.inf).exp()
-    lower = rate[..., None] * strictly_lower(faded) * (key @ key.mT)
+    decay = (until[..., None] - faded[..., None, :]).where(seen, -math.inf).exp().to(rate.dtype)
+    lower = rate[..., None] * strictly_lower(faded).to(rate.dtype) * (key @ key.mT)
     return solve_unit_lower(lower, decay * (query @ key.mT), left=False) * rate[..., None, :]
 
 

@@ -15,7 +15,7 @@ from regard.attention.fast.fla import scan_fast
 from regard.attention.heads.attend import head_product
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.recurrent import RecurrentHeads, in_chunks
-from regard.attention.learned import at_least_float32
+from regard.attention.learned import at_least_float32, without_autocast
 
 
 def feature_map(x: Float[Tensor, "B H T E"]) -> Float[Tensor, "B H T E"]:
@@ -88,15 +88,19 @@ class LinearAttention(RecurrentHeads):
         self, query: Float[Tensor, "B H Q E"], memory: HeadMemory, mask: Bool[Tensor, "..."] | None, *, masked: bool
     ) -> Float[Tensor, "B H Q K"]:
         """Return φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l), with the sum over the keys l that the query may attend to."""
-        return linear_weights(query, memory.key, mask).to(memory.value.dtype)
+        # The denominator of many keys can exceed 65,504, the largest number of float16.
+        with without_autocast(query.device):
+            return linear_weights(query, memory.key, mask).to(memory.value.dtype)
 
     def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
-        return read_heads(query, summary)
+        with without_autocast(query.device):
+            return read_heads(query, summary)
 
     def summarize(self, memory: HeadMemory) -> Float[Tensor, "B H E Es"]:
         """Return Σ_t φ(k_t) [v_t; 1]ᵀ."""
         key, value = self._features(memory)
-        return key.transpose(2, 3) @ value
+        with without_autocast(key.device):
+            return key.transpose(2, 3) @ value
 
     def scan(
         self, query: Float[Tensor, "B H T E"], memory: HeadMemory, summary: Float[Tensor, "B H E Es"] | None
@@ -107,8 +111,9 @@ class LinearAttention(RecurrentHeads):
             summary = key.new_zeros(*key.shape[:2], key.shape[3], value.shape[3])
         if key.shape[2] == 1:
             summary = add_key(summary, key[:, :, 0], value[:, :, 0])
-            return read_heads(query, summary), summary
-        parts, summary = scan_fast("linear", scan_chunks, query, key, value, summary, dtype=memory.value.dtype)
+            return self.read(query, summary), summary
+        with without_autocast(query.device):
+            parts, summary = scan_fast("linear", scan_chunks, query, key, value, summary, dtype=memory.value.dtype)
         return divided(parts[..., :-1], parts[..., -1:]), summary
 
     def _features(self, memory: HeadMemory) -> tuple[Tensor, Tensor]:
