@@ -6,6 +6,7 @@ import torch
 from regard.attention import (
     Additive,
     Concat,
+    Cosine,
     Dot,
     General,
     LinearConcat,
@@ -73,3 +74,15 @@ def test_a_width_below_one_is_refused():
         Additive(3, attention_size=0)
     with pytest.raises(ConfigError, match=r"Dot\(query_size=-1\): query_size must be 1 or more"):
         Dot(-1)
+
+
+def test_a_vector_of_zeros_has_a_cosine_of_zero_and_a_finite_gradient():
+    query, key = torch.randn(1, 2, 5).half(), torch.randn(1, 3, 5).half()
+    query[:, 0] = key[:, 1] = 0
+    query.requires_grad_()
+    key.requires_grad_()
+    attention = Cosine(5).half()
+    attention.scores(query, attention.prepare(key)).sum().backward()
+    assert attention(query, key).weights[0, 0].tolist() == pytest.approx([1 / 3] * 3, abs=1e-3)
+    assert query.grad.abs().max() < 100
+    assert key.grad.abs().max() < 100

@@ -21,7 +21,8 @@ def unit_vectors(x: Float[Tensor, "*any D"]) -> Float[Tensor, "*any D"]:
     wide = at_least_float32(x)
     largest = wide.detach().abs().amax(-1, keepdim=True)
     scaled = wide / largest.where(largest > 0, 1)  # so that no square overflows
-    return nn.functional.normalize(scaled, dim=-1).to(x.dtype)
+    # The norm is now 0, which `eps` replaces, or at least 1. A small `eps` would give zeros a huge gradient.
+    return nn.functional.normalize(scaled, dim=-1, eps=0.5).to(x.dtype)
 
 
 class Cosine(ProductBase):
