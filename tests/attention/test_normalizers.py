@@ -198,3 +198,12 @@ def test_later_keys_come_first_so_that_stick_breaking_needs_an_order():
 def test_options_out_of_range_are_refused(build, message):
     with pytest.raises(ConfigError, match=message):
         build()
+
+
+def test_softpick_keeps_the_digits_of_scores_near_zero():
+    scores = torch.tensor([3e-4, -1e-4, 2e-5, 0.0], requires_grad=True)
+    exact = scores.detach().double().requires_grad_()
+    torch.testing.assert_close(Softpick()(scores).double(), Softpick()(exact), rtol=1e-6, atol=0)
+    for each in (scores, exact):
+        Softpick()(each)[0].backward()
+    torch.testing.assert_close(scores.grad.double(), exact.grad, rtol=1e-6, atol=1e-8)

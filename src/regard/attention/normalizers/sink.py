@@ -27,8 +27,10 @@ def softpick_weights(scores: Float[Tensor, "*any K"], *, epsilon: float = 1e-6) 
     """Return max(e^s − 1, 0) / (Σ |e^s − 1| + ε)."""
     highest = scores.detach().amax(-1, keepdim=True).clamp(min=0)
     one = (-highest).exp()  # all terms are divided by e^highest, so that none overflows
-    terms = (scores - highest).exp() - one
-    return terms.clamp(min=0) / (terms.abs().sum(-1, keepdim=True) + epsilon * one)
+    above, below = scores.clamp(min=0), scores.clamp(max=0)
+    # With expm1, because a difference of exponentials would lose the digits of scores near zero: e^s − 1 = −e^s (e^−s − 1).
+    gains, losses = -(above - highest).exp() * torch.expm1(-above), -one * torch.expm1(below)
+    return gains / ((gains + losses).sum(-1, keepdim=True) + epsilon * one)
 
 
 def stick_breaking_weights(scores: Float[Tensor, "*any K"]) -> Float[Tensor, "*any K"]:
