@@ -10,8 +10,11 @@ from regard.attention import (
     Dot,
     General,
     LinearConcat,
+    MultiHead,
     ScaledDot,
+    SoftmaxSink,
     SumConcat,
+    Temperature,
 )
 from regard.config import AdditiveConfig, ConcatConfig, DotConfig, GeneralConfig, LinearConfig, SumConcatConfig
 from regard.errors import ConfigError
@@ -86,3 +89,12 @@ def test_a_vector_of_zeros_has_a_cosine_of_zero_and_a_finite_gradient():
     assert attention(query, key).weights[0, 0].tolist() == pytest.approx([1 / 3] * 3, abs=1e-3)
     assert query.grad.abs().max() < 100
     assert key.grad.abs().max() < 100
+
+
+def test_a_normalizer_for_another_number_of_heads_is_refused():
+    for build in (lambda own: own, lambda own: Temperature(own, temperature=2.0)):
+        with pytest.raises(ConfigError, match=r"Additive\(normalizer=.*\): the normalizer is for 4 heads, expected 1; give it"):
+            Additive(3, normalizer=build(SoftmaxSink(4, learned=True)))
+        with pytest.raises(ConfigError, match=r"the normalizer is for 4 heads, expected 2; give it num_heads=2"):
+            MultiHead(8, 2, normalizer=build(SoftmaxSink(4, learned=True)))
+    Additive(3, normalizer=SoftmaxSink(learned=True))

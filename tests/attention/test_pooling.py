@@ -9,12 +9,14 @@ from torch import Tensor, nn
 from regard.attention import (
     AdditivePooling,
     AttentionPooling,
+    Entmax,
     Entmax15,
     GatedPooling,
     MeanPooling,
     MultiHeadPooling,
     Pooling,
     Sigmoid,
+    SoftmaxSink,
     Sparsemax,
 )
 from regard.config import (
@@ -188,3 +190,29 @@ def test_a_normalizer_of_ones_own(values):
             return torch.nn.functional.one_hot(torch.zeros_like(scores[..., 0], dtype=torch.int64), scores.shape[-1]).to(scores)
 
     same(AttentionPooling(WIDTH, normalizer=First()).double()(values).context, values[:, 0])
+
+
+@pytest.mark.parametrize("batch", [1, HEADS, BATCH])
+@pytest.mark.parametrize("normalizer", [SoftmaxSink(HEADS, learned=True), Entmax(HEADS, learned=True)], ids=["sink", "entmax"])
+def test_a_learned_number_is_that_of_its_head(normalizer, batch, values):
+    pool = MultiHeadPooling(WIDTH, HEADS, normalizer=normalizer).double()
+    (numbers,) = normalizer.parameters()
+    numbers.data = torch.arange(HEADS, dtype=torch.float64).view(HEADS, 1, 1)
+    weights = pool(values[:batch], key_mask=MASK[:batch]).weights
+    for head in range(HEADS):
+        alone = type(normalizer)(learned=True).double()
+        next(alone.parameters()).data.fill_(head)
+        for row, length in zip(range(batch), LENGTHS, strict=False):
+            assert not weights[row, head, length:].any()
+            if length:
+                scores = pool.scores(values[row : row + 1, :length])[0, head]
+                same(weights[row, head, :length], alone(scores))
+
+
+def test_a_normalizer_for_another_number_of_heads_is_refused():
+    with pytest.raises(ConfigError, match=r"for 4 heads, expected 3; give it num_heads=3"):
+        MultiHeadPooling(WIDTH, 3, normalizer=SoftmaxSink(4, learned=True))
+    with pytest.raises(
+        ConfigError, match=r"AttentionPooling\(normalizer=SoftmaxSink\(…\)\): .*expected 1; give it num_heads=1"
+    ):
+        AttentionPooling(WIDTH, normalizer=SoftmaxSink(4, learned=True))

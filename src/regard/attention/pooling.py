@@ -154,16 +154,17 @@ class ScoredPooling(Pooling):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(size, num_heads=num_heads)
-        self.normalizer = build_normalizer(type(self).__name__, normalizer)
+        self.normalizer = build_normalizer(type(self).__name__, normalizer, num_heads or 1)
 
     @abstractmethod
     def scores(self, values: Float[Tensor, "B K D"]) -> Float[Tensor, "B H K"]:
         """Return the scores of each head; H is 1 for a pooling without an axis for heads."""
 
     def weigh(self, values: Float[Tensor, "B K D"], key_mask: Bool[Tensor, "B K"] | None) -> Float[Tensor, "B *H K"]:
-        masks = resolve_masks(key_mask, None, batch=values.shape[0], queries=1, keys=values.shape[1])
-        scores = hide(self.scores(values).to(values.dtype), masks.mask)
-        weights = zero_rows(self.normalizer(scores), masks.empty)
+        masks = resolve_masks(key_mask, None, batch=values.shape[0], queries=1, keys=values.shape[1], heads=1)
+        # (B,H,1,K), the axes of attention with heads, because a normalizer may have a number for each head.
+        scores = hide(self.scores(values).to(values.dtype)[:, :, None], masks.mask)
+        weights = zero_rows(self.normalizer(scores), masks.empty)[:, :, 0]
         return weights[:, 0] if self.num_heads is None else weights
 
 

@@ -137,7 +137,7 @@ class MultiHead(Attention):
         if positions is not None:
             check_instance(called, "positions", positions, RelativePositions, "Rotary()")
             positions.check(num_heads, self.rotated_size)
-        self.normalizer = build_normalizer(called, normalizer)
+        self.normalizer = build_normalizer(called, normalizer, num_heads)
         for modifier in modifiers:
             check_instance(called, "modifiers", modifier, HeadModifier, "[QKNorm()]")
             if sum(type(other) is type(modifier) for other in modifiers) > 1:

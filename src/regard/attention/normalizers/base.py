@@ -58,9 +58,16 @@ def named_normalizer(called: str, name: str, **settings: Any) -> Normalizer:
     return named[name](**settings)
 
 
-def build_normalizer(called: str, normalizer: nn.Module | str | None) -> nn.Module:
-    """Return the given module, a module built from its name, or a softmax for None; `called` is the mechanism, for errors."""
+def build_normalizer(called: str, normalizer: nn.Module | str | None, num_heads: int | None = None) -> nn.Module:
+    """Return the given module, a module built from its name, or a softmax for None; `called` is the mechanism, for errors.
+
+    If `num_heads` is given, raise an error if the module is for another number of heads.
+    """
     if normalizer is None or isinstance(normalizer, str):
         return named_normalizer(called, "softmax" if normalizer is None else normalizer)
     check_instance(called, "normalizer", normalizer, nn.Module, "Sparsemax()")
+    own = getattr(normalizer, "num_heads", None)
+    if num_heads is not None and own not in (None, num_heads):
+        given = f"{called}(normalizer={type(normalizer).__name__}(…))"
+        raise ConfigError(f"{given}: the normalizer is for {own} heads, expected {num_heads}; give it num_heads={num_heads}")
     return normalizer

@@ -88,6 +88,7 @@ class _Wrapping(Normalizer):
         self.normalizer = build_normalizer(type(self).__name__, normalizer)
         self.normalized = bool(getattr(self.normalizer, "normalized", False))
         self.permutation_equivariant = keeps_order(self.normalizer)
+        self.num_heads = getattr(self.normalizer, "num_heads", None)
 
 
 class Temperature(_Wrapping):

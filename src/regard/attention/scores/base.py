@@ -181,7 +181,7 @@ class ScoredAttention(WeightedAttention):
             )
         self.dropout = check_number(called, "dropout", dropout, least=0, below=1)
         self.scale = check_scale(called, scale, default=self.default_scale())
-        self.normalizer = build_normalizer(called, normalizer)
+        self.normalizer = build_normalizer(called, normalizer, 1)
         self.normalized = bool(getattr(self.normalizer, "normalized", False))
         self.permutation_equivariant = type(self).permutation_equivariant and keeps_order(self.normalizer)
         self.build_parameters(device, dtype)
