@@ -98,3 +98,12 @@ def test_a_normalizer_for_another_number_of_heads_is_refused():
         with pytest.raises(ConfigError, match=r"the normalizer is for 4 heads, expected 2; give it num_heads=2"):
             MultiHead(8, 2, normalizer=build(SoftmaxSink(4, learned=True)))
     Additive(3, normalizer=SoftmaxSink(learned=True))
+
+
+@pytest.mark.parametrize("kind", [Dot, ScaledDot, General, Additive])
+def test_a_hook_of_the_softmax_runs_without_weights(kind):
+    attention = kind(5)
+    attention.normalizer.register_forward_hook(lambda module, scores, weights: torch.full_like(weights, 1 / 7))
+    query, key = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
+    expected = key.mean(1, keepdim=True).expand(2, 3, 5)
+    torch.testing.assert_close(attention(query, key, need_weights=False).context, expected)

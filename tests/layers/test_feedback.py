@@ -138,6 +138,8 @@ def test_anything_else_takes_the_steps(name):
     attention = LOOPED[name]()
     with attention.observe(lambda _: None):
         assert find_loop_score(attention, CPU) is None
+    attention.normalizer.register_forward_hook(lambda *_: None)
+    assert find_loop_score(attention, CPU) is None
     hooked = getattr(attention, "query_projection", getattr(attention, "projection", None))
     if hooked is not None:
         hooked.register_forward_hook(lambda *_: None)

@@ -235,13 +235,17 @@ class ScoredAttention(WeightedAttention):
 
     def normalize(self, scores: Float[Tensor, "B Q K"], masks: Masks) -> Float[Tensor, "B Q K"]:
         """Return normalizer(scores + bias), in the type of the scores; the weights of empty rows have no meaning."""
-        normalizer: Any = self._modules["normalizer"]  # `self.normalizer` takes five times as long
-        if is_exactly(normalizer, Softmax):  # the call of a module would cost as much as a small softmax
-            normalizer = softmax
+        # The call of a module would cost as much as a small softmax.
+        normalizer = softmax if self.has_plain_softmax() else self.normalizer
         if masks.bias is not None:
             return normalizer(hide(scores + masks.bias, masks.mask)).to(scores.dtype)
         return normalizer(hide(scores, masks.mask))
 
+    def has_plain_softmax(self) -> bool:
+        """Return whether the normalizer computes a softmax and nothing more, so that nothing needs to call it."""
+        normalizer: Any = self._modules["normalizer"]  # `self.normalizer` takes five times as long
+        return is_exactly(normalizer, Softmax)
+
     def is_softmax(self) -> bool:
         """Return whether the weights are a softmax of the scores, without dropout, so that a kernel may compute them."""
-        return type(self.normalizer) is Softmax and not (self.training and self.dropout)
+        return self.has_plain_softmax() and not (self.training and self.dropout)

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from regard.attention.base import Memory
 from regard.attention.heads.attend import attend
 from regard.attention.masks import Masks
-from regard.attention.normalizers.softmax import Softmax
 from regard.attention.scores.base import ScoredAttention
 from regard.shapes import check_shape
 
@@ -45,7 +44,7 @@ class ProductBase(ScoredAttention):
         self, query: Float[Tensor, "B Q Dq"], memory: Memory, masks: Masks, *, need_weights: bool
     ) -> tuple[Float[Tensor, "B Q Dv"], None] | None:
         """Return the context of PyTorch's fused kernel, which multi-head attention uses too, if that needs no weights."""
-        if need_weights or type(self.normalizer) is not Softmax:
+        if need_weights or not self.has_plain_softmax():
             return None
         mask, bias = (x if x is None or x.ndim < 3 else x[:, None] for x in masks[:2])  # with an axis for the head
         context, _ = attend(
