@@ -10,6 +10,7 @@ from regard.errors import ShapeError
 
 def test_masks_of_positions():
     assert padding_mask(torch.tensor([0, 2]), 3).tolist() == [[False] * 3, [True, True, False]]
+    assert padding_mask(torch.tensor([], dtype=torch.long)).shape == (0, 0)
     assert causal_mask(2, 3).int().tolist() == [[1, 1, 0], [1, 1, 1]]
     assert window_mask(3, before=1).int().tolist() == [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
     assert window_mask(3, before=0, after=1).int().tolist() == [[1, 1, 0], [0, 1, 1], [0, 0, 1]]

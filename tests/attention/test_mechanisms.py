@@ -91,6 +91,15 @@ def test_a_vector_of_zeros_has_a_cosine_of_zero_and_a_finite_gradient():
     assert key.grad.abs().max() < 100
 
 
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_values_of_another_type_than_the_scores(need_weights):
+    query, key, value = torch.randn(2, 3, 5), torch.randn(2, 7, 5), torch.randn(2, 7, 5)
+    expected = ScaledDot(5)(query, key, value).context
+    found = ScaledDot(5)(query, key, value.bfloat16(), need_weights=need_weights).context
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.05)
+
+
 def test_a_normalizer_for_another_number_of_heads_is_refused():
     for build in (lambda own: own, lambda own: Temperature(own, temperature=2.0)):
         with pytest.raises(ConfigError, match=r"Additive\(normalizer=.*\): the normalizer is for 4 heads, expected 1; give it"):

@@ -32,6 +32,7 @@ from regard.attention import (
     SelfAttention,
     SoftMonotonic,
 )
+from regard.attention.heads import attend
 from regard.attention.ordered.monotonic import plain_alignments
 from regard.errors import ConfigError, ShapeError
 
@@ -257,3 +258,14 @@ def test_what_makes_no_sense_is_refused(unchecked):
         Coverage(D, dropout=1.0)
     with pytest.raises(ConfigError, match=r"SoftMonotonic\(scorer=Dot\): only the scores of a scorer are used"):
         SoftMonotonic(D, scorer=Dot(D, dropout=0.1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_a_bias_above_the_largest_number_of_the_type(dtype, monkeypatch):
+    monkeypatch.setattr(attend, "LARGE", 0)
+    attention, x = MultiHead(D, 1).to(dtype), torch.randn(1, 7, D).to(dtype)
+    bias = torch.zeros(1, 7, dtype=torch.float64)
+    bias[0, 3] = 1e39
+    found = attention(x, score_bias=bias, need_weights=False).context
+    expected = attention(x, attn_mask=bias > 0).context
+    torch.testing.assert_close(found, expected)

@@ -162,8 +162,9 @@ def fused_mask(mask: Tensor | None, bias: Tensor | None, dtype: torch.dtype) -> 
     """Return the `attn_mask` of `scaled_dot_product_attention`: the mask, or the bias with −∞ where the mask is False."""
     if bias is None:
         return mask if mask is None or mask.dtype == torch.bool else mask.to(dtype)
-    # A number too low for the type becomes its lowest finite number, because −∞ would hide the key.
-    bias = bias.to(torch.promote_types(bias.dtype, dtype)).clamp(min=torch.finfo(dtype).min).to(dtype)
+    # A number out of the type's range becomes its lowest or highest finite number: −∞ would hide the key, and ∞ give NaN.
+    limits = torch.finfo(dtype)
+    bias = bias.to(torch.promote_types(bias.dtype, dtype)).clamp(limits.min, limits.max).to(dtype)
     if mask is None:
         return bias
     return bias + mask if mask.is_floating_point() else bias.masked_fill(~mask, -torch.inf)
@@ -207,7 +208,8 @@ def padding_mask(lengths: Int[Tensor, " B"], size: int | None = None) -> Bool[Te
         tensor([[1, 0, 0],
                 [1, 1, 1]], dtype=torch.int32)
     """
-    size = int(lengths.max()) if size is None else size
+    if size is None:
+        size = int(lengths.max()) if len(lengths) else 0
     return torch.arange(size, device=lengths.device) < lengths[:, None]
 
 

@@ -88,6 +88,8 @@ def attend(
     # On a CPU, keys and values of different widths have no fused kernel (the fallback copies shared keys for each head), and
     # neither has a bias with a gradient, which a transform hides.
     fused = not query.is_cpu or (key.shape[-1] == value.shape[-1] and (bias is None or not is_transformed()))
+    # Every kernel needs queries and values of one type, to which autocast would convert them.
+    fused = fused and (query.dtype == value.dtype or torch.is_autocast_enabled(query.device.type))
     if not plain and fused and not is_products_fast(query, key.shape[2]):
         context = nn.functional.scaled_dot_product_attention(
             query,
