@@ -22,6 +22,7 @@ from regard.attention import (
     expected_chunks,
     stopping_points,
 )
+from regard.attention.ordered.monotonic import SoftToHard
 from regard.errors import ConfigError, ShapeError
 
 SHAPE = (5, 13)
@@ -252,3 +253,14 @@ def test_what_does_not_fit_is_refused(unchecked):
         _, state = attention.attend(torch.zeros(2, 1, 5), attention.prepare(torch.zeros(2, 9, 5)))
         with pytest.raises(ShapeError, match=r"previous has shape \(2.*is 2, not 3"):
             attention.attend(torch.zeros(3, 1, 5), attention.prepare(torch.zeros(3, 9, 5)), state)
+
+
+@pytest.mark.parametrize("build", [SoftMonotonic, lambda size: MoChA(size, chunk_size=2)], ids=["monotonic", "mocha"])
+def test_the_parameters_of_a_functional_call_reach_the_hard_form(build):
+    torch.manual_seed(0)
+    attention, x = SoftToHard(build(8)).eval(), torch.randn(2, 5, 8)
+    other = {name: tensor + 1 for name, tensor in attention.state_dict().items()}
+    found = torch.func.functional_call(attention, other, (x, x)).context
+    assert not torch.equal(found, attention(x, x).context)
+    attention.load_state_dict(other)
+    torch.testing.assert_close(found, attention(x, x).context, rtol=0, atol=0)

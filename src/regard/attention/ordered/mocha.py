@@ -147,7 +147,7 @@ class MoChA(ChunkedAttention, SoftMonotonic):
     def hard(self) -> "HardMoChA":
         """Return the form for decoding, which shares the parameters of this module."""
         hard = HardMoChA(self.query_size, chunk_size=self.chunk_size, scorer=self.scorer, chunk_scorer=self.chunk_scorer)
-        hard.offset = self.offset
+        hard._parameters["offset"] = self.offset  # `hard.offset = …` would refuse the tensor of a `functional_call`
         return hard.train(self.training)
 
 

@@ -199,7 +199,7 @@ class SoftMonotonic(MonotonicAttention):
     def hard(self) -> "HardMonotonic":
         """Return the form for decoding, which shares the parameters of this module."""
         hard = HardMonotonic(self.query_size, scorer=self.scorer)
-        hard.offset = self.offset
+        hard._parameters["offset"] = self.offset  # `hard.offset = …` would refuse the tensor of a `functional_call`
         return hard.train(self.training)
 
     def alignments(
