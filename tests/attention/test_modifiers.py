@@ -125,6 +125,7 @@ def test_several_modifiers_and_one_of_the_user():
     [
         (lambda: MultiHead(8, 2, modifiers=[QKNorm(), QKNorm()]), r"got QKNorm more than once; give each kind once"),
         (lambda: MultiHead(8, 2, modifiers=[nn.Identity()]), r"expected a HeadModifier, such as modifiers=\[QKNorm\(\)\]"),
+        (lambda: QKNorm(epsilon=0.0), r"QKNorm\(epsilon=0.0\): epsilon must be a finite number above 0"),  # 0/0 for padding
         (lambda: TalkingHeads(before=False, after=False), r"heads would exchange nothing; leave the modifier out"),
         (lambda: AddedKeys(learned=False), r"AddedKeys\(learned=False, zero=False\): no key would be added"),
         (lambda: multi_head("added_keys", positions=Rotary()), r"AddedKeys\(learned=True\) in an attention with rotary"),

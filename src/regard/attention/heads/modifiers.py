@@ -88,7 +88,7 @@ class QKNorm(HeadModifier):
     section 2, whose root mean square and gains replace the first paper's length of a vector and learned scale of the scores.
 
     Args:
-        epsilon: ε, finite, ≥ 0.
+        epsilon: ε, finite, > 0.
 
     Example:
         >>> context, weights = MultiHead(256, 4, modifiers=[QKNorm()])(torch.randn(2, 9, 256))
@@ -96,7 +96,7 @@ class QKNorm(HeadModifier):
 
     def __init__(self, *, epsilon: float = 1e-6) -> None:
         super().__init__()
-        self.epsilon = check_number("QKNorm", "epsilon", epsilon, least=0)
+        self.epsilon = check_number("QKNorm", "epsilon", epsilon, above=0)
 
     def build(self, attention: Any, **factory: Any) -> None:
         self.query_norm = nn.RMSNorm(attention.head_size, eps=self.epsilon, **factory)
