@@ -158,6 +158,27 @@ def test_bfloat16_under_autocast_is_close_and_sums_in_float32() -> None:
     assert 0 < (rounded - exact).abs() / exact < 0.01
 
 
+def test_autocast_does_not_round_float64() -> None:
+    features, weight, bias, target = inputs()
+    exact, _ = linear_cross_entropy(features, weight, bias, target)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, _ = linear_cross_entropy(features, weight, bias, target)
+    assert found == exact
+
+
+def test_padding_of_probability_zero_is_ignored() -> None:
+    for compute in (linear_cross_entropy, plain_linear_cross_entropy):
+        features, weight, bias, target = inputs()
+        with torch.no_grad():
+            bias[0] = -torch.inf  # the bias of padding, which a model must not predict
+        loss, nll = compute(features, weight, bias, target)
+        loss.backward()
+        logits = functional.linear(features, weight, bias)
+        assert loss.item() == pytest.approx(functional.cross_entropy(logits, target, ignore_index=0, reduction="sum").item())
+        assert nll == loss
+        assert all(tensor.grad.isfinite().all() for tensor in (features, weight, bias))
+
+
 def test_bfloat16_gives_the_gradients_and_smooths_them() -> None:
     found = []
     for enabled in (False, True):

@@ -25,6 +25,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from regard.layers.recurrent import compute_dtype
 from regard.shapes import check_shape
 
 # Number of float32 logits in memory at once on a CPU: a few megabytes, which fit into the cache.
@@ -102,8 +103,7 @@ def linear_cross_entropy(
     if soft is not None:
         sizes = check_shape("soft.words", soft.words, "M K", sizes)
         check_shape("soft.probabilities", soft.probabilities, "M K", sizes)
-    device = features.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
+    dtype = compute_dtype(features)
     loss, nll = _LinearCrossEntropy.apply(features, weight, bias, target, label_smoothing, soft, ignore_index, dtype)
     return loss, nll
 
@@ -135,13 +135,14 @@ def plain_cross_entropy(
 
     Label smoothing gives probability to the first `num_words` words only; None for all.
     """
-    nll = -log_probability.gather(1, target[:, None])[:, 0]
-    loss = (1 - label_smoothing) * nll - label_smoothing * log_probability[:, :num_words].mean(dim=-1)
+    loss = nll = -log_probability.gather(1, target[:, None])[:, 0]
+    if label_smoothing:
+        loss = (1 - label_smoothing) * nll - label_smoothing * log_probability[:, :num_words].mean(dim=-1)
     if soft is not None:
         expected = (soft.probabilities * log_probability.gather(1, soft.words)).sum(dim=-1)
         loss = (1 - soft.weight) * loss - soft.weight * expected
     counts = target != ignore_index
-    return (loss * counts).sum(), (nll * counts).sum().detach()
+    return loss.where(counts, 0).sum(), nll.where(counts, 0).sum().detach()
 
 
 def called_cross_entropy(
@@ -306,8 +307,8 @@ class _ChunkedPass:
             words, probabilities, share = self.soft
             expected = (probabilities[part] * logits.gather(1, words[part])).sum(-1)
             loss = (1 - share) * loss + share * (nll + gold - expected)
-        total_nll = (nll * counts).sum()
-        total = total_nll if loss is nll else (loss * counts).sum()
+        total_nll = nll.where(counts, 0).sum()  # not times `counts`: the loss of padding may be infinite
+        total = total_nll if loss is nll else loss.where(counts, 0).sum()
         self.sums = (total, total_nll) if self.sums is None else (self.sums[0] + total, self.sums[1] + total_nll)
         return softmax, counts
 
