@@ -29,9 +29,9 @@ def at_least_float32(numbers: Tensor) -> Tensor:
     return numbers if numbers.dtype == torch.float64 else numbers.float()
 
 
-def without_autocast(device: torch.device) -> AbstractContextManager[None]:
-    """Return a context in which products of float32 tensors are in float32, also under autocast."""
-    active = torch.is_autocast_enabled(device.type)
+def without_float16(device: torch.device) -> AbstractContextManager[None]:
+    """Return a context in which autocast does not compute products in float16, whose largest number is 65,504."""
+    active = torch.is_autocast_enabled(device.type) and torch.get_autocast_dtype(device.type) == torch.float16
     return torch.autocast(device.type, enabled=False) if active else nullcontext()
 
 

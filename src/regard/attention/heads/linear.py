@@ -15,7 +15,7 @@ from regard.attention.fast.fla import scan_fast
 from regard.attention.heads.attend import head_product
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.recurrent import RecurrentHeads, in_chunks
-from regard.attention.learned import at_least_float32, without_autocast
+from regard.attention.learned import at_least_float32, without_float16
 
 
 def feature_map(x: Float[Tensor, "B H T E"]) -> Float[Tensor, "B H T E"]:
@@ -88,18 +88,18 @@ class LinearAttention(RecurrentHeads):
         self, query: Float[Tensor, "B H Q E"], memory: HeadMemory, mask: Bool[Tensor, "..."] | None, *, masked: bool
     ) -> Float[Tensor, "B H Q K"]:
         """Return φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l), with the sum over the keys l that the query may attend to."""
-        # The denominator of many keys can exceed 65,504, the largest number of float16.
-        with without_autocast(query.device):
+        # The denominator of many keys can exceed the largest number of float16.
+        with without_float16(query.device):
             return linear_weights(query, memory.key, mask).to(memory.value.dtype)
 
     def read(self, query: Float[Tensor, "B H Q E"], summary: Float[Tensor, "B H E Es"]) -> Float[Tensor, "B H Q Ev"]:
-        with without_autocast(query.device):
+        with without_float16(query.device):
             return read_heads(query, summary)
 
     def summarize(self, memory: HeadMemory) -> Float[Tensor, "B H E Es"]:
         """Return Σ_t φ(k_t) [v_t; 1]ᵀ."""
         key, value = self._features(memory)
-        with without_autocast(key.device):
+        with without_float16(key.device):
             return key.transpose(2, 3) @ value
 
     def scan(
@@ -112,7 +112,7 @@ class LinearAttention(RecurrentHeads):
         if key.shape[2] == 1:
             summary = add_key(summary, key[:, :, 0], value[:, :, 0])
             return self.read(query, summary), summary
-        with without_autocast(query.device):
+        with without_float16(query.device):
             parts, summary = scan_fast("linear", scan_chunks, query, key, value, summary, dtype=memory.value.dtype)
         return divided(parts[..., :-1], parts[..., -1:]), summary
 
