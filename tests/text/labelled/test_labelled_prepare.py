@@ -139,6 +139,23 @@ def test_several_labels(tmp_path):
     assert "no text has a label; the column 'label' holds no label" in fail(LabelledDataConfig(train=(str(path),)))
 
 
+@pytest.mark.parametrize(
+    ("names", "separator"),
+    [
+        (["film,good", "film, bad", "book,good", "book,bad"], ","),
+        (["a|b", "a", "b|c", "c"], "|"),
+        (["New York, NY", "Buffalo, NY", "Boston, MA"], ""),
+        (["good, really", "bad"], ""),
+        (["good", "bad"], ""),
+    ],
+)
+def test_labels_that_are_joined_in_one_column(data, tmp_path, names, separator):
+    rows = [(f"text {number}", names[number % len(names)]) for number in range(80)]
+    advice = run(replace(data, train=(write(tmp_path / "joined.tsv", rows),), text="0", label="1")).report.train.advice
+    assert (f"If '{separator}' separates several labels" in advice) == bool(separator)
+    assert advice == "" or separator
+
+
 def test_labels_that_cannot_be_learned(data, tmp_path):
     def train(rows: list[tuple[str, str]]) -> str:
         return fail(replace(data, train=(write(tmp_path / "bad.tsv", rows),), text="0", label="1"))
@@ -163,4 +180,6 @@ def test_labels_that_cannot_be_learned(data, tmp_path):
         "'id 0', 'id 1', "
     )
     assert "They were taken from the column '1'; " in train([("a", "x"), ("b", "y"), ("c", "z")])
+    joined = train([("a", "film,good"), ("b", "film,bad"), ("c", "book,good"), ("d", "book, bad"), ("e", "film")])
+    assert joined.endswith("data.label. If ',' separates several labels of a text, set data.label_separator to it.")
     assert "no training data: data.train names no file" in fail(replace(data, train=()))

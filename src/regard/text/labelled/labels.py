@@ -1,6 +1,7 @@
 """The labels of a classifier, in their order."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,6 +97,17 @@ class Labels:
 def sort_names(names: Iterable[str]) -> list[str]:
     """Sort names in natural order: numbers by value, before words; numbers inside words by value too."""
     return sorted(names, key=_natural)
+
+
+def find_separator(names: Sequence[str]) -> str:
+    """Return the separator that seems to join several labels in each of some names, such as `film,good`; empty if none does."""
+    for mark in ",;|":
+        split = [[part.strip() for part in name.split(mark)] for name in names]
+        counts = Counter(part for parts in split for part in set(parts))
+        joined = [parts for parts in split if len(parts) > 1]
+        if len(joined) > 1 and all(counts[part] > 1 for parts in joined for part in parts):
+            return mark
+    return ""
 
 
 def show_names(names: Sequence[str]) -> str:

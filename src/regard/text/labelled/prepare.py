@@ -14,7 +14,7 @@ from regard.text import reasons, split
 from regard.text.clean import Chunk
 from regard.text.corpora import LabelledCorpus, cut_rows
 from regard.text.labelled.files import WHAT, find_files
-from regard.text.labelled.labels import Labels, show_names
+from regard.text.labelled.labels import Labels, find_separator, show_names
 from regard.text.labelled.readers import read_labelled
 from regard.text.mapped import Rows
 from regard.text.preparation import DataSchema, EncodedRows, Part, Selection
@@ -144,6 +144,9 @@ def _check_labels(spool: Spool, labels: LabelRows, groups: Groups, places: Indic
             f"{files}: every text has the label '{names[0]}' ({counted(len(labels), 'text')}), expected at least two labels; "
             f"they were taken from the {column}: name another with data.label, or add texts with other labels"
         )
+    separator = find_separator(names)
+    advice = f" If '{separator}' separates several labels of a text, set data.label_separator to it." if separator else ""
+    report.advice = (report.advice + advice).lstrip()
     different = np.unique(groups.of * len(names) + labels.flat) % len(names)
     single = np.flatnonzero(np.bincount(different, minlength=len(names)) < 2).tolist()
     if single:
@@ -155,6 +158,7 @@ def _check_labels(spool: Spool, labels: LabelRows, groups: Groups, places: Indic
             f"{files}: {len(single):,} of {len(names):,} labels have one text each, expected at least two different texts, for "
             f"training and validation: {show_names([names[number] for number in single])}{where}. They were taken from the "
             f"{column}; {header}add texts, merge or remove labels, or name another column with data.label"
+            f"{'.' if advice else ''}{advice}"
         )
 
 
