@@ -5,8 +5,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from regard.attention.precision import compute_dtype
 from regard.errors import ConfigError, ShapeError
-from regard.layers.recurrent import RecurrentLayer, compute_dtype
+from regard.layers.recurrent import RecurrentLayer
 
 BATCH, STEPS, INPUT, HIDDEN = 5, 7, 3, 11
 LENGTHS = torch.tensor([7, 1, 4, 7, 2])

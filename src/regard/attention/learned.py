@@ -1,12 +1,13 @@
 """Learned parts of mechanisms: numbers, such as b of `SoftmaxSink`, and linear maps; and functions that follow them."""
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from regard.attention.precision import at_least_float32
 
 
 def build_number(
@@ -22,17 +23,6 @@ def build_number(
         return float(value)
     shape = () if num_heads is None else (num_heads, 1, 1)
     return nn.Parameter(torch.full(shape, float(value), device=device, dtype=dtype))
-
-
-def at_least_float32(numbers: Tensor) -> Tensor:
-    """Return a float64 tensor unchanged, and any other tensor converted to float32."""
-    return numbers if numbers.dtype == torch.float64 else numbers.float()
-
-
-def without_float16(device: torch.device) -> AbstractContextManager[None]:
-    """Return a context in which autocast does not compute products in float16, whose largest number is 65,504."""
-    active = torch.is_autocast_enabled(device.type) and torch.get_autocast_dtype(device.type) == torch.float16
-    return torch.autocast(device.type, enabled=False) if active else nullcontext()
 
 
 def factory(options: Mapping[str, Any]) -> dict[str, Any]:

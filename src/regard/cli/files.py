@@ -2,9 +2,9 @@
 
 import argparse
 import inspect
-import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from regard.cli.options import (
@@ -59,7 +59,7 @@ def _apply(name: str, own: TaskOptions, options: argparse.Namespace) -> None:
         check_pictures(name, options, "add " + " or ".join(f"--{picture} FILE" for picture in own.pictures))
     for picture, path in drawn.items():
         check_ending(path, own.pictures[picture], f"--{picture}")
-    if len({os.path.abspath(path) for path in drawn.values()}) < len(drawn):
+    if len({Path(path).resolve() for path in drawn.values()}) < len(drawn):
         raise RequestError(f"{name}: {' and '.join(f'--{picture}' for picture in drawn)} name the same file; name one for each")
     model = load_model(options)
     operation = own.create(FileOperation, options, model.config.task)

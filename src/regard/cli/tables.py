@@ -104,10 +104,8 @@ class Table(ABC):
     def _find(self, first: Sequence[str], named: bool, rules: ColumnRules, column: str) -> int:
         """Return the place of the column of texts: the given one, that of the run, the best name, or the only column."""
         names = first if named else [str(place) for place in range(len(first))]
-        if column:
+        if column := column or (rules.given[0] if rules.given[0] in names else ""):
             return find_position(column, names, self._path, "--column")
-        if rules.given[0] and rules.given[0] in names:
-            return find_position(rules.given[0], names, self._path, "--column")
         ranks = [rules.rank(name, 0) for name in names]
         best = [place for place, rank in enumerate(ranks) if rank == max(ranks) > 0]
         if len(best) == 1 or (named and len(names) == 1):

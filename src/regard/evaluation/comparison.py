@@ -173,7 +173,7 @@ def bootstrap_macro_f1(
 
 
 def least_p(texts: int) -> float:
-    """Return the least p-value that so many texts can give: that of a sign test if all of them favour one model."""
+    """Return the smallest p-value that is possible with this number of texts: a sign test's if one model is better on each."""
     return 2.0 ** (1 - texts)
 
 

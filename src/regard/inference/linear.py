@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.capabilities import is_plain
+from regard.attention.precision import compute_dtype
 from regard.layers.cross_entropy import pad_vocabulary
-from regard.layers.recurrent import compute_dtype
 from regard.private_torch import can_pack, int8_product, pack_weight, packed_linear
 
 # Below this number of sentences, converting the weight costs more than it saves.

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from regard.attention.base import Attention
 from regard.attention.capabilities import is_exactly
 from regard.attention.heads.multihead import MultiHead
+from regard.attention.precision import compute_dtype
 from regard.inference.linear import PackedLinear, QuantizedLinear, pack_linear
 from regard.layers.cells import gru_cell, lstm_cell
 from regard.layers.feed_forward import FeedForward, GatedFeedForward
-from regard.layers.recurrent import RecurrentLayer, compute_dtype
+from regard.layers.recurrent import RecurrentLayer
 from regard.models.seq2seq import Seq2Seq
 
 Model = TypeVar("Model", bound=Seq2Seq)

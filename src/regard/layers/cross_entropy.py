@@ -25,7 +25,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from regard.layers.recurrent import compute_dtype
+from regard.attention.precision import compute_dtype
 from regard.shapes import check_shape
 
 # Number of float32 logits in memory at once on a CPU: a few megabytes, which fit into the cache.

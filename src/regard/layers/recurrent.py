@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from regard.attention.arguments import check_size
 from regard.attention.masks import check_boolean
+from regard.attention.precision import compute_dtype
 from regard.errors import ConfigError, ShapeError
 from regard.layers.cells import NUM_GATES, Cell, LSTMTape, StateMap, build_tape, gru_cell, lstm_cell
 from regard.private_torch import can_pack
@@ -34,14 +35,6 @@ _SATURATED = 1e4
 
 # Suffixes of the names of PyTorch's parameters, for the forward and the backward direction.
 _SUFFIXES = ("", "_reverse")
-
-
-def compute_dtype(tensor: Tensor) -> torch.dtype:
-    """Return the dtype of products with a tensor: autocast's if it is on and the tensor is not float64, else the tensor's."""
-    device = tensor.device.type
-    if torch.is_autocast_enabled(device) and tensor.dtype != torch.float64:
-        return torch.get_autocast_dtype(device)
-    return tensor.dtype
 
 
 def reverse_index(mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:

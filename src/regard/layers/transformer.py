@@ -21,9 +21,9 @@ from regard.attention.heads.attend import is_joint, join_maps, split_heads
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.multihead import MultiHead
 from regard.attention.masks import KeyMask, resolve_key_mask, zero_masked
+from regard.attention.precision import compute_dtype
 from regard.errors import ConfigError
 from regard.layers.cache import DecoderCache, begin_cache
-from regard.layers.recurrent import compute_dtype
 from regard.layers.residual import Residual
 from regard.private_torch import forget_compiled
 from regard.reweight import Sites

@@ -196,7 +196,7 @@ def _figure(span: Span, name: str) -> dict[str, Any]:
     picture = places.open_picture(span)
     if picture is None:
         return {"kind": span.segment.kind, "name": label(name, 80), "source": "", "size": (1, 1)}
-    # The file is written anew, because its metadata must not reach the page.
+    # The image is encoded again, so that the metadata of its file stay out of the page.
     files = {}
     for kind, options in (("png", {"optimize": True}), ("jpeg", {"quality": _QUALITY})):
         buffer = io.BytesIO()

@@ -44,7 +44,7 @@ def print_places(view: WordView, console: Console, *, has_colours: bool, can_sha
 
 
 def _print_maps(view: WordView, spans: Sequence[Span], scale: float, shades: str, console: Console) -> None:
-    """Print the maps of the words beside each other. If the room is too narrow, maps of several images are below each other."""
+    """Print the maps of each word: side by side if the terminal is wide enough, otherwise one below the other."""
     room = console.width - 1
     share = (room + 1) // len(spans) - 1
     is_tall = share < _LEAST

@@ -26,6 +26,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.precision import compute_dtype
 from regard.private_torch import is_transformed
 
 # Number of elements of a block: 1 MB of float32, which fits into a core's second-level cache.
@@ -51,10 +52,7 @@ def fast_additive_scores(
 ) -> Float[Tensor, "B Q K"]:
     """Return the scores of the plain form, computed in blocks, in float32 for half types; they have first derivatives only."""
     scores: Tensor = torch.ops.regard.additive_scores(query, key, score_weight, key_exponential)
-    device = query.device.type
-    if torch.is_autocast_enabled(device) and scores.dtype != torch.float64:  # the type of the plain form's product
-        return scores.to(torch.get_autocast_dtype(device))
-    return scores
+    return scores.to(compute_dtype(scores))  # the type of the plain form's product
 
 
 def is_fast(query: Tensor, key: Tensor, key_exponential: Tensor | None = None) -> bool:

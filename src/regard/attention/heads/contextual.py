@@ -15,8 +15,8 @@ from regard.attention.arguments import check_size
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.multihead import MultiHead
 from regard.attention.heads.options import HeadOptions
-from regard.attention.learned import at_least_float32
 from regard.attention.masks import Masks
+from regard.attention.precision import at_least_float32
 
 
 def contextual_positions(

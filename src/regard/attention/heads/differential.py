@@ -17,8 +17,9 @@ from regard.attention.heads.attend import join_heads
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.multihead import MultiHead
 from regard.attention.heads.options import HeadOptions
-from regard.attention.learned import at_least_float32, normed
+from regard.attention.learned import normed
 from regard.attention.masks import Masks
+from regard.attention.precision import at_least_float32
 from regard.errors import ConfigError
 
 

@@ -14,8 +14,9 @@ from regard.attention.arguments import check_number
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.multihead import MultiHead
 from regard.attention.heads.options import HeadOptions
-from regard.attention.learned import at_least_float32, build_linear, softplus
+from regard.attention.learned import build_linear, softplus
 from regard.attention.masks import Masks
+from regard.attention.precision import at_least_float32
 
 
 def forgetting_bias(gates: Float[Tensor, "B H K"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "B H #Q K"]:

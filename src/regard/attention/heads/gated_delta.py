@@ -20,7 +20,8 @@ from regard.attention.heads.attend import head_product, join_heads
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.options import MapOptions
 from regard.attention.heads.recurrent import RecurrentHeads, in_chunks
-from regard.attention.learned import at_least_float32, build_linear, normed, softplus
+from regard.attention.learned import build_linear, normed, softplus
+from regard.attention.precision import at_least_float32
 from regard.attention.scores.cosine import unit_vectors
 
 

@@ -15,7 +15,7 @@ from regard.attention.fast.fla import scan_fast
 from regard.attention.heads.attend import head_product
 from regard.attention.heads.memory import HeadMemory
 from regard.attention.heads.recurrent import RecurrentHeads, in_chunks
-from regard.attention.learned import at_least_float32, without_float16
+from regard.attention.precision import at_least_float32, without_float16
 
 
 def feature_map(x: Float[Tensor, "B H T E"]) -> Float[Tensor, "B H T E"]:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import CheckedModule, check_instance
-from regard.attention.learned import at_least_float32
+from regard.attention.precision import at_least_float32
 from regard.errors import ConfigError, nearest
 
 

@@ -11,7 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.arguments import check_flag, check_number
-from regard.attention.learned import at_least_float32, build_number, factory
+from regard.attention.learned import build_number, factory
+from regard.attention.precision import at_least_float32
 from regard.attention.scores.base import UnscaledOptions
 from regard.attention.scores.products import ProductBase
 

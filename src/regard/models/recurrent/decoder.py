@@ -13,11 +13,12 @@ from torch.nn import functional
 from regard.attention.base import Attention, AttentionOutput, Memory
 from regard.attention.capabilities import Reweight, is_exactly, is_plain
 from regard.attention.ordered.states import HistoryState
+from regard.attention.precision import compute_dtype
 from regard.config import DecoderConfig
 from regard.layers.feedback import FeedbackInputs, attend_first, cell_first
 from regard.layers.loop_scores import find_loop_score
 from regard.layers.readout import AttentionalReadout, Readout
-from regard.layers.recurrent import RecurrentLayer, compute_dtype
+from regard.layers.recurrent import RecurrentLayer
 from regard.models.policies import WaitK
 from regard.reweight import for_steps, per_hypothesis
 
