@@ -21,7 +21,7 @@ def dump(tmp_path, text, script=None):
     """The page after its own script and, with its policy lifted, a given one have run."""
     if script is not None:
         text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
-        text = text.replace("</body>", f"<script>{FOCUS}{script}</script></body>")
+        text = text.replace("</body>", f"<script>{FOCUS}{TELL}{script}</script></body>")
     path = tmp_path / "page.html"
     path.write_text(text, encoding="utf-8")
     command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
@@ -39,6 +39,15 @@ def results(dom):
     return re.search(r'<output id="results">(.*?)</output>', dom, re.DOTALL)[1].split("|")
 
 
+# What a script found; `results` reads it.
+TELL = """
+const tell = (text) => {
+  const output = document.createElement("output");
+  output.id = "results";
+  output.textContent = text;
+  document.body.append(output);
+};
+"""
 # The window of a busy browser may not have the focus yet, and then no element says that it gets it.
 FOCUS = """
 const plain = HTMLElement.prototype.focus;
@@ -82,10 +91,7 @@ choose("select.site", "encoder.0");
 got.push(all(".name").map((x) => x.textContent).join(","), all("tbody tr").length);
 got.push(document.querySelector(".head").parentElement.hidden);
 got.push(performance.getEntriesByType("resource").length);
-const output = document.createElement("output");
-output.id = "results";
-output.textContent = got.join("|");
-document.body.append(output);
+tell(got.join("|"));
 """
 
 
@@ -137,10 +143,7 @@ def test_a_wide_table_from_right_to_left_begins_with_the_first_words(tmp_path):
     script = """
     const box = document.querySelector(".scroll").getBoundingClientRect();
     const first = document.querySelector("thead th:nth-child(2)").getBoundingClientRect();
-    const output = document.createElement("output");
-    output.id = "results";
-    output.textContent = [document.querySelector(".scroll").scrollWidth > box.width, first.right <= box.right].join("|");
-    document.body.append(output);
+    tell([document.querySelector(".scroll").scrollWidth > box.width, first.right <= box.right].join("|"));
     """
     words = ["المدرسة"] * 120
     text = page.render(record(np.eye(120), words, words))
@@ -193,10 +196,7 @@ def test_words_of_a_classification_speak_and_heads_recolour_them(tmp_path):
     readout(".readout");
     const widths = all(".labels rect").map((x) => x.getBoundingClientRect().width);
     got.push((widths[0] / widths[1]).toFixed(1));
-    const output = document.createElement("output");
-    output.id = "results";
-    output.textContent = got.join("|");
-    document.body.append(output);
+    tell(got.join("|"));
     """
     assert results(dump(tmp_path, page.render(it), script)) == [
         "a19 0.25,a20 0.27,a1 0.02",
@@ -234,10 +234,7 @@ def test_small_pictures_of_all_heads_lead_to_each(tmp_path):
     buttons[3].click();
     got.push(document.querySelector("select.site").value, all("td").length);
     got.push(all('[aria-pressed="true"]').map((x) => x.textContent).join(","));
-    const output = document.createElement("output");
-    output.id = "results";
-    output.textContent = got.join("|");
-    document.body.append(output);
+    tell(got.join("|"));
     """
     assert results(dump(tmp_path, page.render(it), script)) == [
         "false",
@@ -273,10 +270,7 @@ def test_the_colour_bar_is_that_of_the_chosen_site(tmp_path):
     site.value = "integrated";
     site.dispatchEvent(new Event("change"));
     told();
-    const output = document.createElement("output");
-    output.id = "results";
-    output.textContent = got.join("|");
-    document.body.append(output);
+    tell(got.join("|"));
     """
     it = record({"cross": [[0.9, 0.1]], "integrated": [[-12.0, 6.0]]}, ["a", "b"], ["x"])
     assert results(dump(tmp_path, page.render(it), script)) == [
@@ -320,10 +314,7 @@ for (let i = 0; i < 100; i++) over(all(".rows .word")[i % 2]);
 got.push((performance.now() - start) / 100 < 16);
 setTimeout(() => {
   got.push(channel(document.querySelector(".lines"), 3, 4, 1));
-  const output = document.createElement("output");
-  output.id = "results";
-  output.textContent = got.join("|");
-  document.body.append(output);
+  tell(got.join("|"));
 }, 500);
 """
 
@@ -363,10 +354,7 @@ def test_a_patch_of_a_vision_model_shows_where_it_looks(tmp_path):
     got.push(document.querySelector(".cursor").hidden);
     under.dispatchEvent(new PointerEvent("pointerleave"));
     readout();
-    const output = document.createElement("output");
-    output.id = "results";
-    output.textContent = got.join("|");
-    document.body.append(output);
+    tell(got.join("|"));
     """
     weights = np.array([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.3, 0.6, 0.1]])
     text = page.render(record({"encoder.0": weights}, ["[CLS]", patches(1, 2)], []))
@@ -381,10 +369,7 @@ def test_a_patch_of_a_vision_model_shows_where_it_looks(tmp_path):
 def test_patches_of_several_images_have_the_names_of_their_images(tmp_path):
     script = """
     document.querySelector(".rows .word").dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
-    const output = document.createElement("output");
-    output.id = "results";
-    output.textContent = document.querySelector(".readout").textContent;
-    document.body.append(output);
+    tell(document.querySelector(".readout").textContent);
     """
     prompt = [patches(1, 1, name="before"), patches(1, 1, name="after"), "what"]
     weights = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.3, 0.5, 0.2]])
@@ -404,10 +389,7 @@ def test_the_attention_between_two_texts_is_shown_alone(tmp_path):
     got.push(words("tbody th"), words("thead th:not(.corner)"), words(".columns .word"));
     document.querySelector(".columns .word").dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
     got.push(document.querySelector(".readout").textContent);
-    const output = document.createElement("output");
-    output.id = "results";
-    output.textContent = got.join("|");
-    document.body.append(output);
+    tell(got.join("|"));
     """
     weights = np.array([[0.2, 0.8, 0.0], [0.5, 0.5, 0.0], [0.3, 0.6, 0.1]])
     text = page.render(record({"encoder.0": weights}, {"A": ["who", "?"], "B": ["she"]}, []))
